@@ -15,16 +15,13 @@ import (
 	"github.com/berth-project/berth/internal/apply"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
 	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/narrowing"
-	"github.com/berth-project/berth/internal/plan"
 	"github.com/berth-project/berth/internal/tuner"
 	"github.com/berth-project/berth/internal/unit"
 )
@@ -68,7 +65,7 @@ type Options struct {
 	more []capability.Capability
 	// mover moves pages, nil for that of package mover. narrowing checks which groups may lose memory nodes, nil for
 	// all.
-	mover     localize.Mover
+	mover     pageMover
 	narrowing *narrowing.Looks
 	// settles restores values that no agent moves any more (orphans.go). It waits for systemd.
 	settles *apply.Applier
@@ -151,14 +148,7 @@ func newApplier(opts Options, host *cgroup.Host, j *journal.Journal, units *syst
 	}
 	kinds := driver.Kinds(host, asked)
 	maps.Copy(kinds, aside.Kinds(host, asked))
-	profiles := drift.Held(opts.Config.StateDir, opts.BootID, opts.boottime, func(error) {}) // the check before the record reports it
-	held := func(t plan.Target) error {
-		if err := profiles(t); errors.Is(err, drift.ErrHeld) {
-			return err
-		}
-		return nil // an unknown answer stops lists before they are recorded
-	}
-	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: held})
+	return apply.New(kinds, j, apply.Options{Now: opts.Now, Records: units != nil, Held: heldByProfile(opts)})
 }
 
 // describeKernel reads the constants of the running kernel.

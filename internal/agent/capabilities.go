@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/groups"
 	"github.com/berth-project/berth/internal/kernel"
 	"github.com/berth-project/berth/internal/localize"
+	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/offline"
 	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
@@ -44,6 +46,14 @@ type (
 		Due(now time.Duration) int
 		Look(i int)
 	}
+	// answerer answers the container runtime. Without final it may return inventory.ErrUnknownPod.
+	answerer interface {
+		Answer(e nri.Event, final bool) (nri.Reply, error)
+	}
+	// joiner learns that the node is part of a cluster.
+	joiner interface {
+		Join(pods pin.Pods)
+	}
 	// yielder restores the limits of a pod that the kubelet is about to resize.
 	yielder interface {
 		Yield(podUID string)
@@ -75,6 +85,37 @@ type (
 		Close()
 	}
 )
+
+// pageMover moves the pages of groups.
+type pageMover = localize.Mover
+
+// built are the capabilities that the agent makes before the list of all. Only this file names them.
+type built struct {
+	offline *offline.Work // the cores of offline work
+	pins    *pin.Sets     // the CPU sets of the assignment
+	burst   *quota.Groups // the quotas of the workload groups
+}
+
+// mustAnswer reports whether the runtime must not make a container without an answer.
+func mustAnswer(e nri.Event) bool { return pin.MustAnswer(e) }
+
+// inProfiles returns a function that returns an error for a target that the journal of host profiles has, or may have.
+// unknown receives why that journal cannot be read.
+func inProfiles(o Options, unknown func(error)) func(plan.Target) error {
+	return drift.Held(o.Config.StateDir, o.BootID, o.boottime, unknown)
+}
+
+// heldByProfile returns a function that returns an error for a target that the journal of host profiles has. If that
+// journal cannot be read, inProfiles has stopped the list before it was recorded.
+func heldByProfile(o Options) func(plan.Target) error {
+	has := inProfiles(o, func(error) {})
+	return func(t plan.Target) error {
+		if err := has(t); errors.Is(err, drift.ErrHeld) {
+			return err
+		}
+		return nil
+	}
+}
 
 // each calls do for each capability that implements T, in their order.
 func each[T any](c *controller, do func(T)) {
@@ -116,11 +157,8 @@ func newSets(c *controller, all *groups.Groups) *pin.Sets {
 	}
 	return pin.New(pin.Options{
 		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
-		Answers:    statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
-		Fail:       c.fail,
-		Invalid:    func(err error) { c.reportOnce("node labels", "", err) },
-		MayChange:  c.opts.narrowing.May,
-		Reconciler: urgently{c},
+		Answers:  statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
+		Hardware: c.hardware, Fail: c.fail, MayChange: c.opts.narrowing.May, Reconciler: urgently{c},
 	}, c.inventory, c.assignment)
 }
 

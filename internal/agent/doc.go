@@ -10,7 +10,7 @@
 // Time is monotonic and comes in through Options.Clock.
 //
 // Files: agent.go starts everything, and loop.go is the loop. load.go reads the files of users, incluster.go and
-// cluster.go the data of the cluster and the kubelet. capabilities.go lists the capabilities. runtime.go answers the
-// container runtime. report.go reports to people, checkpoint.go survives a restart, view.go serves commands, serve.go
-// and metrics.go serve the outside.
+// cluster.go the data of the cluster and the kubelet. capabilities.go lists the capabilities, and what the loop asks of
+// them: no other file calls one by its name. runtime.go answers the container runtime. report.go reports to people,
+// checkpoint.go survives a restart, view.go serves commands, serve.go and metrics.go serve the outside.
 package agent

@@ -60,7 +60,7 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 			for range n {
 				now := c.opts.Clock()
 				c.roster.Find(now)
-				c.burst.Decide(&capability.Node{Now: now, Online: c.cpus.Online, Unlimited: unlimited})
+				c.burst.Decide(&capability.Node{Now: now, Online: c.hardware.CPUs.Online, Unlimited: unlimited})
 				time.Sleep(time.Second)
 			}
 		}

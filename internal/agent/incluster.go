@@ -10,7 +10,6 @@ import (
 	"github.com/berth-project/berth/internal/containers"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/statedir"
 )
 
@@ -38,7 +37,7 @@ func (c *controller) joinCluster() error {
 	}
 	c.join(connected)
 	connected.runtime, err = containers.New(containers.Options{
-		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: pin.MustAnswer, Waits: c.work.Waits(),
+		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: mustAnswer, Waits: c.work.Waits(),
 		Endpoint: cfg.RuntimeEndpoint, Listed: c.takeListing, Groups: c.host, Log: c.opts.Log,
 	})
 	return err
@@ -47,7 +46,13 @@ func (c *controller) joinCluster() error {
 // join adds the connections of the cluster to the controller.
 func (c *controller) join(connected *connections) {
 	c.connected = connected
-	c.pins.Join(connected.client)
+	each(c, func(j joiner) { j.Join(connected.client) })
+	passOwner(c)
+}
+
+// passOwner tells the inventory which CPU sets and memory nodes the kubelet manages.
+func passOwner(c *controller) {
+	c.inventory.Kubelet(c.hardware.Kubelet.Obstacle(), c.hardware.Kubelet.MemsOwner())
 }
 
 // findCluster makes the connections, and sends no request yet.
@@ -115,8 +120,9 @@ func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 func (c *controller) takeKubelet(r kubelet.Reading) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed, err := c.pins.TakeKubelet(r, c.opts.Clock())
+	changed, err := c.hardware.TakeKubelet(r, c.opts.Clock())
 	if changed {
+		passOwner(c)
 		c.stale = true
 		c.wake()
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/checkpoint"
 	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/drift"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/groups"
@@ -25,10 +24,7 @@ import (
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/metrics"
 	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/offline"
-	"github.com/berth-project/berth/internal/pin"
 	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/quota"
 	"github.com/berth-project/berth/internal/reconcile"
 	"github.com/berth-project/berth/internal/roster"
 	"github.com/berth-project/berth/internal/workload"
@@ -45,7 +41,6 @@ type controller struct {
 	mu sync.Mutex
 	counts
 	host    *cgroup.Host
-	burst   *quota.Groups // moves the quotas of the workload groups
 	journal *journal.Journal
 	// reconciler applies the decisions.
 	reconciler *reconcile.Reconciler
@@ -54,17 +49,16 @@ type controller struct {
 	// inventory is what runs here, assignment which of it has which CPUs.
 	inventory  *inventory.Inventory
 	assignment *assignment.Assignment
-	// pins manages the CPU sets of the assignment, offline the cores of offline work.
-	pins    *pin.Sets
-	offline *offline.Work
 	beside
-	cpus hardware.CPUs // of the host
+	// hardware is the machine, as its kubelet divides it.
+	hardware *hardware.Node
 	// reported has the reported problems that still exist.
 	reported reported
 
 	woken chan struct{} // makes the loop run at once
 	turns
 	windows
+	built
 	// capabilities decide in this order. They are also reported, measured and remembered.
 	capabilities []capability.Capability
 }
@@ -111,13 +105,17 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, w writin
 	all := &groups.Groups{Host: host, Journal: j}
 	c.inventory = inventory.New(all, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.assignment = assignment.New(c.inventory)
+	c.hardware = hardware.NewNode(hardware.Options{
+		Root: opts.Root, Log: opts.Log, Fail: c.fail, Effective: all.EffectiveCPUs,
+		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
+	})
 	c.roster = roster.New(roster.Options{Host: host, Log: opts.Log, Fail: c.fail})
 	c.reconciler = newReconciler(c, w)
 	c.beside = beside{aside: w.aside}
 	if w.units != nil {
 		c.asking = systemd.NewAsking(c.reconciler, w.units, &c.mu, opts.Clock)
 	}
-	c.offline, c.pins, c.burst = newWork(c, all), newSets(c, all), newQuotas(c)
+	c.built = built{offline: newWork(c, all), pins: newSets(c, all), burst: newQuotas(c)}
 	c.past = history.New(history.In(opts.Config.StateDir, opts.Config.History, opts.Log))
 	c.recorder = history.NewRecorder(c.past)
 	c.lastPass.Store(int64(opts.Clock()))
@@ -134,7 +132,7 @@ func newReconciler(c *controller, w writing) *reconcile.Reconciler {
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
 		},
-		Held: drift.Held(c.opts.Config.StateDir, c.opts.BootID, c.opts.boottime, func(err error) {
+		Held: inProfiles(c.opts, func(err error) {
 			if c.reported.isNew("the journal of host profiles", err) {
 				c.opts.Log.Warn("not all lists may be written", "reason", err)
 			}
@@ -264,7 +262,8 @@ func (c *controller) lookStep(l looker, i int) {
 // observe returns the facts of a round.
 func observe(c *controller, now time.Duration) *capability.Node {
 	n := &capability.Node{
-		Now: now, Config: &c.opts.Config, Online: c.cpus.Online, Isolated: c.cpus.Isolated.Union(c.pins.Partitioned()),
+		Now: now, Config: &c.opts.Config, Online: c.hardware.CPUs.Online,
+		Isolated: c.hardware.CPUs.Isolated.Union(c.hardware.Partitioned()),
 		Topology: c.inventory.Topology(), Obstacle: c.inventory.Obstacle(), Koordlet: c.inventory.Koordlet(),
 		Containers: c.assignment.Running(), Exclusive: c.assignment.Exclusive(), HasOffline: c.assignment.HasOffline(),
 		Policies: c.inventory.Policies(), Wide: c.wide,
@@ -277,17 +276,17 @@ func observe(c *controller, now time.Duration) *capability.Node {
 // (Asking.Await).
 type urgently struct{ *controller }
 
-// Record implements pin.Reconciler.
+// Record journals what the container runtime is about to write.
 func (u urgently) Record(desired []plan.Desired) error { return u.reconciler.Record(desired) }
 
-// Urgent implements pin.Reconciler.
+// Urgent writes the desired settings of one group at once.
 func (u urgently) Urgent(group string, desired []plan.Desired) {
 	if u.reconciler.Urgent(group, desired) {
 		u.asking.Urgent(group)
 	}
 }
 
-// Standing implements pin.Reconciler.
+// Standing returns what the reconciler leaves on the host.
 func (u urgently) Standing() reconcile.Standing { return u.reconciler.Standing() }
 
 // decide lets the capabilities decide in their order, and applies their desired settings.
@@ -298,8 +297,8 @@ func (c *controller) decide(now time.Duration) {
 	for _, one := range c.capabilities {
 		if d, decides := one.(capability.Decider); decides {
 			decided := d.Decide(n)
-			if n.Obstacle.Restores() && one != capability.Capability(c.pins) { // these capabilities desire only values that are restored through the journal
-				decided.Settings = nil
+			if n.Obstacle.Restores() && !decided.Unjournaled {
+				decided.Settings = nil // those values are restored through the journal
 			}
 			all.Add(decided)
 		}
@@ -371,12 +370,11 @@ func (c *controller) everySecond(now time.Duration) {
 // readMachine reads the present CPUs of the host and its bandwidth slice, and passes the consequences on.
 func (c *controller) readMachine(now time.Duration) {
 	c.opts.readSlice()
-	if err := c.cpus.Read(c.opts.Root); err != nil {
-		c.fail("topology", err)
-		return
-	}
 	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
-	c.stale = c.pins.ReadMachine(now, c.cpus.Online, reserved, c.node()) || c.stale
+	if facts, changed := c.hardware.Read(now, reserved, c.node()); changed {
+		c.assignment.SetFacts(facts)
+		c.stale = true
+	}
 }
 
 func (c *controller) writeCheckpoint(now time.Duration) {

@@ -230,7 +230,7 @@ func (m *machine) pinnedPod(annotations map[string]string, config string) {
 	})
 	c.mu.Unlock()
 	c.mu.Lock()
-	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+	if err := kubeletSays(c, kubelet.Reading{Whole: true}); err != nil {
 		m.t.Error(err)
 	}
 	c.mu.Unlock()

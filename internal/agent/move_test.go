@@ -80,7 +80,7 @@ func TestMove(t *testing.T) {
 				c := m.controls
 				c.mu.Lock()
 				c.pins.Join(wrote)
-				if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+				if err := kubeletSays(c, kubelet.Reading{Whole: true}); err != nil {
 					t.Error(err)
 				}
 				c.mu.Unlock()

@@ -94,7 +94,7 @@ func (n *fullNode) begins(b *testing.B, measured costs) {
 	c.inventory.Take(&cluster.Snapshot{
 		Generation: 1, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 80_000}, Pods: n.pods,
 	})
-	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+	if err := kubeletSays(c, kubelet.Reading{Whole: true}); err != nil {
 		b.Fatal(err)
 	}
 	c.mu.Unlock()

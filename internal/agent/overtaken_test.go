@@ -46,7 +46,7 @@ func (m *machine) gives() {
 	c := m.controls
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+	if err := kubeletSays(c, kubelet.Reading{Whole: true}); err != nil {
 		m.t.Fatal(err)
 	}
 	c.assignment.SetFacts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})

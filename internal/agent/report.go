@@ -82,7 +82,7 @@ func (c *controller) publish() {
 		return
 	}
 	s := c.assignment.Snapshot()
-	spec, status, known := c.pins.Topology(s)
+	spec, status, known := c.hardware.Topology(s, c.inventory.Unplaced)
 	if !known {
 		return
 	}

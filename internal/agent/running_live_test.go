@@ -274,7 +274,7 @@ func (b *bed) runs() {
 	client, err := cluster.New(cluster.Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Node: "n", Identity: "i"})
 	b.must(err)
 	c.join(&connections{client: client, memory: statedir.NewMemory(cfg.StateDir, opts.BootID), runtime: new(containers.Runtime)})
-	_, err = c.pins.TakeKubelet(kubelet.Reading{Whole: true}, opts.Clock())
+	err = kubeletSays(c, kubelet.Reading{Whole: true})
 	b.must(err)
 	b.c = c
 	var all errgroup.Group

@@ -8,7 +8,6 @@ import (
 
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/pin"
 )
 
 // errEnded answers the runtime about containers that ask for exclusive CPUs after the agent has ended.
@@ -47,7 +46,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.ended && pin.MustAnswer(e):
+	case c.ended && mustAnswer(e):
 		return nri.Reply{}, errEnded
 	case c.ended:
 		return nri.Reply{}, nil
@@ -58,5 +57,8 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 		each(c, func(y yielder) { y.Yield(e.Pod.UID) })
 	}
 	c.stale = true
-	return c.pins.Answer(e, final)
+	var reply nri.Reply
+	var err error
+	each(c, func(a answerer) { reply, err = a.Answer(e, final) })
+	return reply, err
 }

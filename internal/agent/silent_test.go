@@ -27,7 +27,7 @@ func (m silent) begins(pods map[string]map[string]string) {
 	m.joins() // before the first pass: without Kubernetes the agent restores everything
 	c := m.controls
 	c.mu.Lock()
-	if _, err := c.pins.TakeKubelet(kubelet.Reading{Whole: true}, c.opts.Clock()); err != nil {
+	if err := kubeletSays(c, kubelet.Reading{Whole: true}); err != nil {
 		m.t.Error(err)
 	}
 	c.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/driver/systemd"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/localize"
 	"github.com/berth-project/berth/internal/manifest"
 	"github.com/berth-project/berth/internal/unit"
@@ -205,6 +206,13 @@ func (m *machine) makes() {
 	opts.settles = applier
 	putBackOrphans(opts, m.journal, applier)
 	m.controls = newController(opts, host, m.journal, writing{applier: applier, systemd: systemd.Runs()})
+}
+
+// kubeletSays gives an agent a reading of the kubelet. The caller holds the lock, if the agent runs.
+func kubeletSays(c *controller, r kubelet.Reading) error {
+	_, err := c.hardware.TakeKubelet(r, c.opts.Clock())
+	passOwner(c)
+	return err
 }
 
 // turn is the loop of controller.run, without its orderly end.

@@ -103,6 +103,9 @@ type Decision struct {
 	Annotations []Annotation
 	// Touched are groups that another program has just written, or is about to: the next pass checks them.
 	Touched []string
+	// Unjournaled means that Settings also apply while everything is restored: some of the values in effect have no
+	// journal entry yet, as the container runtime wrote them.
+	Unjournaled bool
 	// Held means that too little is known to decide: until it is known nothing is written, and nothing restored.
 	Held bool
 }

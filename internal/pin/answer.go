@@ -25,7 +25,7 @@ func MustAnswer(e nri.Event) bool {
 // Answer decides the answer to the runtime, and journals what the runtime is about to write. Without final, Answer
 // returns inventory.ErrUnknownPod for an unknown pod, and changes nothing.
 func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
-	if MustAnswer(e) && !s.kubelet.Known() {
+	if MustAnswer(e) && !s.hardware.Kubelet.Known() {
 		return nri.Reply{}, errStarting
 	}
 	a, err := s.assignment.Handle(e, final)
@@ -89,7 +89,7 @@ func (s *Sets) takeSelf(a *assignment.Answer) error {
 	a.Changes = slices.Delete(a.Changes, at, at+1)
 	a.Reply.Updates = slices.DeleteFunc(a.Reply.Updates, func(u nri.Change) bool { return u.ContainerID == own.ContainerID })
 	s.self.CPUs = own.CPUs
-	return s.self.Shrink(s.online)
+	return s.self.Shrink(s.hardware.CPUs.Online)
 }
 
 // record journals what the runtime is about to write.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/place"
 )
@@ -20,10 +20,10 @@ import (
 // device on an absent node is omitted.
 func TestDevicesArePublished(t *testing.T) {
 	s := newNode(t, twoNodes("0-1"))
-	s.ReadMachine(0, list(t, "0-3"), cpuset.Set{}, nil)
+	reads(s)
 	publishes := func(what string, want ...v1alpha1.NodeDevice) {
 		t.Helper()
-		spec, _, known := s.Topology(place.Snapshot{})
+		spec, _, known := s.hardware.Topology(place.Snapshot{}, s.inventory.Unplaced)
 		if diff := cmp.Diff(want, spec.Devices); !known || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
@@ -31,7 +31,7 @@ func TestDevicesArePublished(t *testing.T) {
 	take := func(r kubelet.Reading, want bool) {
 		t.Helper()
 		r.Whole = true
-		if changed, err := s.TakeKubelet(r, 0); err != nil || changed != want {
+		if changed, err := s.hardware.TakeKubelet(r, 0); err != nil || changed != want {
 			t.Errorf("%v: changed %t, %v", r.Devices, changed, err)
 		}
 	}
@@ -55,18 +55,18 @@ func TestDevicesArePublished(t *testing.T) {
 
 // A kubelet that does not report the memory it gave is logged once, and again after it has reported in between.
 func TestUnknownMemoryIsLogged(t *testing.T) {
-	s, log := newNode(t, twoNodes("0-1")), &strings.Builder{}
-	s.opts.Log = slog.New(slog.NewTextHandler(log, nil))
+	log := &strings.Builder{}
+	n := hardware.NewNode(hardware.Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	for i, want := range []int{1, 1, 1, 2} {
 		r := kubelet.Reading{Whole: true, MemoryErr: errors.New("podresources: away")}
 		if i == 2 {
 			r.MemoryErr = nil
 		}
-		if _, err := s.TakeKubelet(r, 0); err != nil {
+		if _, err := n.TakeKubelet(r, 0); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(log.String(), "podresources: away"); n != want {
-			t.Errorf("reading %d: logged %d times, want %d: %s", i, n, want, log)
+		if times := strings.Count(log.String(), "podresources: away"); times != want {
+			t.Errorf("reading %d: logged %d times, want %d: %s", i, times, want, log)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestUnknownMemoryIsLogged(t *testing.T) {
 // placement, have ended or are unknown are omitted.
 func TestKubeletMemoryIsPublished(t *testing.T) {
 	s := newNode(t, twoNodes("0-1"))
-	s.ReadMachine(0, list(t, "0-3"), cpuset.Set{}, nil)
+	reads(s)
 	pod := func(name, placement string, ended bool) *cluster.Pod {
 		p := &cluster.Pod{Key: "shop/" + name, From: cluster.APIServer}
 		p.Namespace, p.Name, p.UID, p.Ended = "shop", name, name, ended
@@ -96,10 +96,10 @@ func TestKubeletMemoryIsPublished(t *testing.T) {
 		{Pod: "shop/web", Nodes: list(t, "0-1"), Bytes: 7},
 	}
 	for _, changed := range []bool{true, false} {
-		if did, err := s.TakeKubelet(kubelet.Reading{Err: errors.New("away"), Memory: given}, 0); err != nil || changed && !did {
+		if did, err := s.hardware.TakeKubelet(kubelet.Reading{Err: errors.New("away"), Memory: given}, 0); err != nil || changed && !did {
 			t.Errorf("changed %t, %v", did, err)
 		}
-		_, status, _ := s.Topology(place.Snapshot{})
+		_, status, _ := s.hardware.Topology(place.Snapshot{}, s.inventory.Unplaced)
 		want := []v1alpha1.KubeletMemory{{NUMANodes: "1", PageKiB: 2048, Bytes: 4 << 20}, {NUMANodes: "1", Bytes: 8}, {NUMANodes: "0-1", Bytes: 7}}
 		if diff := cmp.Diff(want, status.KubeletMemory); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)

@@ -56,7 +56,7 @@ func twoNodes(mems string) map[string]string {
 func pinned(t *testing.T, mems string) *Sets {
 	t.Helper()
 	s := newNode(t, twoNodes(mems))
-	s.ReadMachine(0, list(t, "0-3"), cpuset.Set{}, nil)
+	reads(s)
 	resources := workload.Resources{CPURequest: 2000, CPULimit: 2000, MemoryLimit: 1 << 30}
 	p := &cluster.Pod{
 		Key: "ns/db", Object: cluster.Object{Namespace: "ns", Name: "db", UID: "u"},

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/cpuset"
 	"github.com/berth-project/berth/internal/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/groups"
+	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/journal"
@@ -48,11 +49,21 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
 	all := &groups.Groups{Host: host, Journal: j}
 	inv := inventory.New(all, workload.Administrator{})
+	log, fail := slog.New(slog.NewTextHandler(t.Output(), nil)), func(what string, err error) { t.Errorf("%s: %v", what, err) }
 	return New(Options{
-		Root: root, Host: host, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Groups: all,
+		Root: root, Host: host, Log: log, Groups: all,
 		Answers: statedir.NewAnswers(t.TempDir(), "boot"),
 		Self:    self.Self{Host: host, Sealed: true},
-		Fail:    func(what string, err error) { t.Errorf("%s: %v", what, err) },
-		Invalid: func(error) {}, MayChange: func(string, cpuset.Set) error { return nil },
+		Hardware: hardware.NewNode(hardware.Options{
+			Root: root, Log: log, Fail: fail, Invalid: func(error) {}, Effective: all.EffectiveCPUs,
+		}),
+		Fail: fail, MayChange: func(string, cpuset.Set) error { return nil },
 	}, inv, assignment.New(inv))
+}
+
+// reads reads the machine, as an agent does every second.
+func reads(s *Sets) {
+	if facts, changed := s.hardware.Read(0, cpuset.Set{}, nil); changed {
+		s.assignment.SetFacts(facts)
+	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-project/berth/internal/hardware"
 	"github.com/berth-project/berth/internal/hostfs"
 	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/kubelet"
 	"github.com/berth-project/berth/internal/nri"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/plan"
@@ -56,10 +55,10 @@ type Options struct {
 	Answers Answers
 	// Self is the group that the agent runs in.
 	Self self.Self
-	// Fail receives failures of the agent's own work. Invalid receives the errors in the labels of the node, nil for
-	// none.
-	Fail    func(what string, err error)
-	Invalid func(error)
+	// Hardware is what Sets reads of the machine and its kubelet.
+	Hardware *hardware.Node
+	// Fail receives failures of the agent's own work.
+	Fail func(what string, err error)
 	// MayChange returns nil if the memory nodes of a running group may change to these now, otherwise the obstacle.
 	MayChange func(group string, to cpuset.Set) error
 	// Reconciler applies the decisions.
@@ -73,11 +72,8 @@ type Sets struct {
 	assignment *assignment.Assignment
 	reconciler Reconciler
 	cluster    Pods // nil on a host without Kubernetes
-	machine    hardware.Machine
-	kubelet    kubelet.Knowledge
+	hardware   *hardware.Node
 	self       self.Self
-	// online are the CPUs that are online.
-	online cpuset.Set
 	// pods has the UID of the pod of every group with desired settings.
 	pods map[string]string
 	last last
@@ -92,12 +88,9 @@ type Sets struct {
 	decided []place.Event
 	// touched are the groups that the next pass must check.
 	touched []string
-	logged  logged
+	// unlisted are the groups, as last logged, that run although the runtime does not list them.
+	unlisted string
 }
-
-// logged is what was last logged: a doubt about the memory of the machine, and the groups that run although the runtime
-// does not list them.
-type logged struct{ doubt, unlisted string }
 
 // last is what the last decision says to other capabilities.
 type last struct {
@@ -118,21 +111,18 @@ func New(opts Options, inv *inventory.Inventory, cpus *assignment.Assignment) *S
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
 	inv.Containers().Recall(answered)
-	return &Sets{opts: opts, inventory: inv, assignment: cpus, self: opts.Self, reconciler: opts.Reconciler, borrowing: newBorrowing(opts.Host, cpus)}
+	return &Sets{opts: opts, inventory: inv, assignment: cpus, hardware: opts.Hardware, self: opts.Self, reconciler: opts.Reconciler, borrowing: newBorrowing(opts.Host, cpus)}
 }
 
 // Join makes the node part of a cluster.
-func (s *Sets) Join(pods Pods) {
-	s.cluster = pods
-	s.passOwner()
-}
+func (s *Sets) Join(pods Pods) { s.cluster = pods }
 
 // Decide implements capability.Decider.
 func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	s.annotateAll() // those of the last round, if it made no pass
 	s.pages, s.last.wide = n.Pages, map[string]cpuset.Set{}
 	s.assignment.SetOffline(n.Offline)
-	var d capability.Decision
+	d := capability.Decision{Unjournaled: true}
 	if d.Held = !s.known(); !d.Held {
 		s.borrow(n.Now)
 		d.Settings, s.last.exclusive = s.desired(), s.assignment.Exclusive().Union(s.assignment.Offline())
@@ -251,7 +241,7 @@ const ownCPUs = "CPUs of the agent itself"
 
 // Shrink moves the agent's own threads off CPUs that it should not use.
 func (s *Sets) Shrink() {
-	if err := s.self.Shrink(s.online); err != nil {
+	if err := s.self.Shrink(s.hardware.CPUs.Online); err != nil {
 		s.opts.Fail(ownCPUs, err)
 	}
 }
@@ -272,8 +262,8 @@ func (s *Sets) Saw(_ time.Duration, r *reconcile.Report) {
 
 // tellUnlisted logs once which containers run although the runtime does not list them.
 func (s *Sets) tellUnlisted() {
-	if now := strings.Join(inventory.Unlisted(s.inventory), ", "); now != s.logged.unlisted {
-		s.logged.unlisted = now
+	if now := strings.Join(inventory.Unlisted(s.inventory), ", "); now != s.unlisted {
+		s.unlisted = now
 		if now != "" {
 			s.opts.Log.Warn("the runtime does not list containers whose processes run: they keep their CPUs until these end", "groups", now)
 		}

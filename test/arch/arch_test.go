@@ -3,6 +3,8 @@
 package arch
 
 import (
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path"
@@ -23,6 +25,36 @@ func TestModuleKeepsItsRules(t *testing.T) {
 	}
 	for _, f := range found {
 		t.Error(f)
+	}
+}
+
+// TestAgentNamesCapabilitiesOnce requires that one file of the agent imports the capabilities: the rest of the agent
+// works with any list of them.
+func TestAgentNamesCapabilitiesOnce(t *testing.T) {
+	files, err := fs.Glob(os.DirFS(root), "internal/agent/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path.Join(root, name), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range file.Imports {
+			switch room := path.Base(strings.Trim(i.Path.Value, `"`)); room {
+			case "drift", "localize", "offline", "pin", "quota":
+				if named++; path.Base(name) != "capabilities.go" {
+					t.Errorf("%s imports %s: only capabilities.go names a capability", name, room)
+				}
+			}
+		}
+	}
+	if named < 5 {
+		t.Errorf("capabilities.go imports %d of five capabilities", named)
 	}
 }
 

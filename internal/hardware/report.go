@@ -1,29 +1,27 @@
-package pin
+package hardware
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/inventory"
 	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/observed"
 	"github.com/berth-project/berth/internal/place"
 	"github.com/berth-project/berth/internal/topology"
 )
 
-// Topology returns the node as published, from a snapshot of the assignment, with the condition whether the shared pool
-// is too small. known is false before the machine was read. The caller adds other facts and conditions.
-func (s *Sets) Topology(snapshot place.Snapshot) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
-	if s.machine.Topology == nil {
+// Topology returns the node as published, from a snapshot of its allocations, with the condition whether the shared
+// pool is too small. counted returns the pods whose memory the kubelet reports and no placement names. known is false
+// before the machine was read. The caller adds other facts and conditions.
+func (n *Node) Topology(snapshot place.Snapshot, counted func() map[string]bool) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
+	if n.Machine.Topology == nil {
 		return spec, status, false
 	}
-	spec, status = s.machine.Report(snapshot)
-	spec.Devices = nodeDevices(s.machine.Topology, s.kubelet.Devices)
-	status.KubeletMemory = nodeMemory(s.machine.Topology, s.kubelet.Memory, s.inventory.Unplaced)
-	status.KubeletCPUManagerPolicy = s.kubelet.Config.CPUManagerPolicy
+	spec, status = n.Machine.Report(snapshot)
+	spec.Devices = nodeDevices(n.Machine.Topology, n.Kubelet.Devices)
+	status.KubeletMemory = nodeMemory(n.Machine.Topology, n.Kubelet.Memory, counted)
+	status.KubeletCPUManagerPolicy = n.Kubelet.Config.CPUManagerPolicy
 	reason := "Enough"
 	if snapshot.Overcommitted {
 		reason = "TooMuchRequested"
@@ -90,40 +88,4 @@ func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[s
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PageKiB, b.PageKiB), strings.Compare(string(a.NUMANodes), string(b.NUMANodes)))
 	})
 	return memory[:min(len(memory), mostMemory)]
-}
-
-// AddConditions adds whether Berth sets CPU sets here. The message of the condition has the lasting side effects of the
-// reconciler's writes on this host, and doubts about its memory.
-func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus) {
-	switch o := s.inventory.Obstacle(); o.Reason {
-	case "":
-		said := slices.DeleteFunc([]string{s.kubelet.MemsOwner(), s.found.Limits, s.machine.Doubt()}, func(text string) bool { return text == "" })
-		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", strings.Join(said, "; "))
-	case observed.Restoring:
-		s.addRestoring(status, o)
-	default:
-		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
-	}
-}
-
-// addRestoring adds the progress of restoring everything.
-func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o observed.Obstacle) {
-	standing := s.reconciler.Standing()
-	ours := max(standing.Ours, len(s.asked.settings)) // desired settings are still to be journaled, then restored
-	awaited, doubt := inventory.Unrestored(s.inventory)
-	if ours > 0 {
-		awaited = fmt.Sprintf("values that are not back yet: %d", ours)
-	}
-	if awaited != "" {
-		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message+": "+awaited)
-		return
-	}
-	text := o.Message + ": every original value is back"
-	if standing.Others > 0 {
-		text += fmt.Sprintf("; values that other programs wrote stay: %d", standing.Others)
-	}
-	if doubt != "" {
-		text += "; " + doubt
-	}
-	status.SetCondition(v1alpha1.ConditionPinnable, false, v1alpha1.PinnableRestored, text)
 }
