@@ -41,8 +41,7 @@
 // An entry is for a place (plan.Place), whichever driver wrote there, and names that driver. The plan.Kinds that the
 // journal is opened with define what its values mean.
 //
-// The format is version 2. Open reads and rewrites a journal of version 1, which knew files of control groups only. A
-// newer version is ErrVersion.
+// The format is version 2. Any other version is ErrVersion; no release wrote version 1.
 //
 // The journal reserves space ahead (fallocate with FALLOC_FL_KEEP_SIZE). Before it accepts an original or an intent,
 // the file's allocation must cover that record. For every entry, it must also cover one write back to its original and

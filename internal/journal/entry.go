@@ -114,7 +114,7 @@ func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 	}
 	e.Intent, e.Made = r.Value, ""
 	if r.ID != "" {
-		e.ID = plan.Identity(r.ID)
+		e.ID = r.ID
 	}
 	if r.Owner != "" {
 		e.Owner, e.Workload, e.Why = r.Owner, r.Workload, r.Why

@@ -22,10 +22,10 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte("\n"), false)
 	f.Add(bytes.Join([][]byte{header, original, intended}, nil), false)
 	f.Add(bytes.Join([][]byte{header, []byte("x\n"), original, intended[:20]}, nil), false)
-	f.Add([]byte(`{"kind":"header","version":1,"boot":"b"}
-{"kind":"original","group":"a","knob":"cpu.max","value":"max 100000","writes":1}
-{"kind":"intent","group":"a","knob":"cpu.max","from":"max 100000","value":"1000 100000"}
-{"kind":"rebase","group":"a","knob":"cpu.max","value":"5000 100000"}`), true)
+	f.Add([]byte(`{"kind":"header","version":2,"boot":"b"}
+{"kind":"original","driver":"cgroup","object":"a","knob":"cpu.max","value":"max 100000","writes":1}
+{"kind":"intent","driver":"cgroup","object":"a","knob":"cpu.max","from":"max 100000","value":"1000 100000"}
+{"kind":"rebase","driver":"cgroup","object":"a","knob":"cpu.max","value":"5000 100000"}`), true)
 	f.Add([]byte(`{"kind":"header","version":2,"boot":"b"}
 {"kind":"original","driver":"file","object":"/proc/sys/vm","knob":"stat_interval","value":"1","id":"x","lifetime":"persistent","writes":1}
 {"kind":"intent","driver":"file","object":"/proc/sys/vm","knob":"stat_interval","from":"1","value":"2"}`), true)

@@ -113,11 +113,11 @@ func (j *Journal) adopt(salvage bool) error {
 	return j.settle(snapshot, salvage)
 }
 
-// settle opens the file, and rewrites it if it contains anything but the header and the entries of this boot in the
-// current format. A rollback does not wait for the rewrite where the file can be used as it is. Disk writes need kernel
-// threads, and the settings that the rollback undoes may keep these threads from running.
+// settle opens the file, and rewrites it if it contains anything but the header and the entries of this boot. A
+// rollback does not wait for the rewrite where the file can be used as it is. Disk writes need kernel threads, and the
+// settings that the rollback undoes may keep these threads from running.
 func (j *Journal) settle(s Snapshot, salvage bool) error {
-	clean := s.version == version && s.Boot == j.boot && s.Damage == nil && !s.Torn && (salvage || s.records == len(j.entries)+1)
+	clean := s.Boot == j.boot && s.Damage == nil && !s.Torn && (salvage || s.records == len(j.entries)+1)
 	if !clean {
 		err := j.replace()
 		if err == nil {

@@ -11,12 +11,8 @@ import (
 	"github.com/berth-project/berth/internal/plan"
 )
 
-const (
-	// version is the format that this package writes.
-	version = 2
-	// oldest is the oldest format that this package reads.
-	oldest = 1
-)
+// version is the only format that this package reads and writes.
+const version = 2
 
 type kind string
 
@@ -39,7 +35,7 @@ type record struct {
 	Knob     string        `json:"knob,omitempty"`
 	From     plan.Value    `json:"from,omitempty"`
 	Value    plan.Value    `json:"value,omitempty"`
-	ID       identity      `json:"id,omitempty"`
+	ID       plan.Identity `json:"id,omitempty"`
 	Lifetime plan.Lifetime `json:"lifetime,omitempty"`
 	Owner    plan.Owner    `json:"owner,omitempty"`
 	Workload string        `json:"workload,omitempty"`
@@ -48,7 +44,6 @@ type record struct {
 	Writes   int           `json:"writes,omitempty"`
 	Threads  []Thread      `json:"threads,omitempty"`
 	last
-	format1
 }
 
 // last has the fields of an entry about its last intent.
@@ -72,7 +67,7 @@ func intentRecord(kinds plan.Kinds, e Entry, c plan.Change) record {
 	r := targetRecord(kindIntent, c.Target)
 	r.From, r.Value = c.From, c.Value
 	if c.ID != e.ID {
-		r.ID = identity(c.ID)
+		r.ID = c.ID
 	}
 	if e.isTakenOver(kinds, c) {
 		r.Owner, r.Workload, r.Why = c.Owner, c.Workload, c.Why
@@ -93,7 +88,7 @@ func originalRecord(e Entry) record {
 	r := targetRecord(kindOriginal, e.Target)
 	r.Boot, r.Value, r.Writes = e.Boot, e.Original, e.Writes
 	r.last = last{e.Intent, e.Previous, e.Made, e.Owned}
-	r.ID, r.Lifetime, r.Since = identity(e.ID), e.Lifetime, &e.Since
+	r.ID, r.Lifetime, r.Since = e.ID, e.Lifetime, &e.Since
 	r.Owner, r.Workload, r.Why, r.Threads = e.Owner, e.Workload, e.Why, e.Threads
 	return r
 }
@@ -104,7 +99,7 @@ func (r record) target() plan.Target {
 
 func (r record) entry() Entry {
 	e := Entry{
-		Target: r.target(), ID: plan.Identity(r.ID), Boot: r.Boot, Lifetime: r.Lifetime,
+		Target: r.target(), ID: r.ID, Boot: r.Boot, Lifetime: r.Lifetime,
 		Original: r.Value, Intent: r.Intent, Previous: r.Previous, Made: r.Made, Owned: r.Owned,
 		Owner: r.Owner, Workload: r.Workload, Why: r.Why, Writes: r.Writes, Threads: r.Threads,
 	}
@@ -181,6 +176,5 @@ func decode(line []byte) (r record, reason string) {
 	if err := json.Unmarshal(payload, &r); err != nil {
 		return record{}, fmt.Sprintf("not a record: %v", err)
 	}
-	r.modernize()
 	return r, ""
 }

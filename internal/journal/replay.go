@@ -33,7 +33,6 @@ type Snapshot struct {
 
 	kinds   plan.Kinds
 	entries entries
-	version int   // from the header
 	records int   // good lines
 	sound   int64 // end of the last good line, in bytes
 	size    int64 // file size in bytes
@@ -81,8 +80,8 @@ func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
 			s.Torn = true
 		case reason != "":
 			s.damage(number, reason)
-		case r.Kind == kindHeader && (r.Version < oldest || r.Version > version):
-			return s, fmt.Errorf("%s: version %d, want %d to %d: %w", file, r.Version, oldest, version, ErrVersion)
+		case r.Kind == kindHeader && r.Version != version:
+			return s, fmt.Errorf("%s has version %d, and this program reads only version %d: %w", file, r.Version, version, ErrVersion)
 		default:
 			s.book(r, number, end)
 		}
@@ -118,7 +117,7 @@ func (s *Snapshot) take(r record, number int) string {
 		if number != 1 {
 			return "a second header"
 		}
-		s.Boot, s.version = r.Boot, r.Version
+		s.Boot = r.Boot
 		return ""
 	}
 	return s.entries.take(s.kinds, r)

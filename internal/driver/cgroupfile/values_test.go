@@ -120,7 +120,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// The drivers of format 1 of the journal are those of today.
+// TestNamesOfDrivers checks that the drivers retain the names that journals have.
 func TestNamesOfDrivers(t *testing.T) {
 	if cgroupfile.Driver != "cgroup" || cgroupfile.UnitDriver != "systemd" {
 		t.Errorf("%q and %q are written in journals", cgroupfile.Driver, cgroupfile.UnitDriver)

@@ -41,26 +41,25 @@ func newRecordedHost(t *testing.T) *plainHost {
 	return p
 }
 
-// recordedJournal writes the journal of the last version with format 1 and substitutes the identities of this host's
-// groups.
+// recordedJournal writes the journal that Berth wrote at commit 80a17d1, with the identities of this host's groups.
 func (p *plainHost) recordedJournal(torn int) string {
 	p.t.Helper()
-	data, err := os.ReadFile("../journal/testdata/format1/journal")
+	data, err := os.ReadFile("../journal/testdata/format2/journal")
 	must(p.t, err)
-	inodes := map[string]string{}
+	ids := map[string]string{}
 	for recorded, path := range map[string]string{"10028808": "app", "10028820": recordedPod, "10028813": recordedUnit} {
 		g, err := p.host.Group(path)
 		must(p.t, err)
 		id, err := g.ID(cgroup.CPUSet)
 		must(p.t, err)
 		must(p.t, g.Close())
-		inodes[recorded] = fmt.Sprintf(`{"dev":%d,"ino":%d}`, id.Dev, id.Ino)
+		ids[recorded] = fmt.Sprintf(`"id":"%d:%d"`, id.Dev, id.Ino)
 	}
 	line := regexp.MustCompile(`(?m)^\{"crc":"[0-9a-f]{8}","rec":(.*)\}$`)
-	inode := regexp.MustCompile(`\{"dev":65024,"ino":([0-9]+)\}`)
+	identity := regexp.MustCompile(`"id":"65024:([0-9]+)"`)
 	data = line.ReplaceAllFunc(data, func(framed []byte) []byte {
-		rec := inode.ReplaceAllFunc(line.FindSubmatch(framed)[1], func(id []byte) []byte {
-			return []byte(inodes[string(inode.FindSubmatch(id)[1])])
+		rec := identity.ReplaceAllFunc(line.FindSubmatch(framed)[1], func(id []byte) []byte {
+			return []byte(ids[string(identity.FindSubmatch(id)[1])])
 		})
 		crc := crc32.Checksum(rec, crc32.MakeTable(crc32.Castagnoli))
 		return fmt.Appendf(nil, `{"crc":"%08x","rec":%s}`, crc, rec)
@@ -78,9 +77,9 @@ func (u *forgetfulUnits) SetList(unit string, k cgroup.Knob, v cgroup.Value) err
 	return nil
 }
 
-// The values of a version with format 1 are restored, even if the last line of its journal is cut off. Files are
-// restored as files, and the list of a unit through systemd.
-func TestRestoreOfFormat1(t *testing.T) {
+// TestRestoreOfARecording checks that the values of a recorded journal are restored, even if its last line is cut off.
+// Files are restored as files, and the list of a unit through systemd.
+func TestRestoreOfARecording(t *testing.T) {
 	for name, torn := range map[string]int{"whole": 0, "torn": 20} {
 		t.Run(name, func(t *testing.T) {
 			p := newRecordedHost(t)
@@ -113,7 +112,7 @@ func TestRestoreOfFormat1(t *testing.T) {
 	}
 }
 
-// A target with a driver that this program lacks is an error, and its entry stays.
+// TestUnknownDriver checks that a target with a driver that this program lacks is an error, and its entry stays.
 func TestUnknownDriver(t *testing.T) {
 	p := newPlainHost(t, "200000 100000", "")
 	j := openJournal(t, t.TempDir())

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,19 +16,20 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// format1Recording is a journal that the last version with format 1 wrote. It has a unit's list, a group's list, a
-// quota that was raised, raised again and rebased, a burst, and a forgotten quota.
-const format1Recording = "testdata/format1/journal"
+// format2Recording is a journal that Berth wrote at commit 80a17d1, the oldest version whose journal Berth must read. It
+// has a unit's list with a thread, a group's list, a quota that was raised, raised again and rebased, a burst, and a
+// forgotten quota.
+const format2Recording = "testdata/format2/journal"
 
-func format1Content(t *testing.T) []byte {
+func format2Content(t *testing.T) []byte {
 	t.Helper()
-	data, err := os.ReadFile(format1Recording)
+	data, err := os.ReadFile(format2Recording)
 	must(t, err)
 	return data
 }
 
-// format1Entries returns the entries of the recording.
-func format1Entries() []Entry {
+// format2Entries returns the entries of the recording.
+func format2Entries() []Entry {
 	entry := func(driver plan.Driver, object, knob string, e Entry) Entry {
 		e.Target = plan.Target{Driver: driver, Object: object, Knob: knob}
 		e.Boot, e.Since = boot, time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
@@ -49,6 +51,7 @@ func format1Entries() []Entry {
 		entry("systemd", "system.slice/redis.service", "cpuset.cpus", Entry{
 			ID: "65024:10028813", Original: "inherit", Intent: "2-3", Previous: "inherit",
 			Owner: plan.OwnerPlace, Workload: "redis", Why: "redis has 2-3", Writes: 1,
+			Threads: []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8", Without: "9"}},
 		}),
 	}
 }
@@ -58,20 +61,20 @@ func writeJournal(t *testing.T, dir string, data []byte) {
 	must(t, os.WriteFile(filepath.Join(dir, fileName), data, 0o600))
 }
 
-// TestFormat1 checks that a journal of format 1 can be read, and is converted when it is opened.
-func TestFormat1(t *testing.T) {
+// TestFormat2 checks that the recording can be read, and that Open rewrites it without history.
+func TestFormat2(t *testing.T) {
 	dir := t.TempDir()
-	writeJournal(t, dir, format1Content(t))
+	writeJournal(t, dir, format2Content(t))
 	s, err := Load(dir, nil)
 	must(t, err)
 	if s.Damage != nil || s.Torn {
 		t.Errorf("damage %v, torn %v", s.Damage, s.Torn)
 	}
-	if d := cmp.Diff(format1Entries(), s.Entries); d != "" {
+	if d := cmp.Diff(format2Entries(), s.Entries); d != "" {
 		t.Errorf("loaded (-want +got):\n%s", d)
 	}
 	j := mustOpen(t, dir)
-	if d := cmp.Diff(format1Entries(), j.Entries()); d != "" {
+	if d := cmp.Diff(format2Entries(), j.Entries()); d != "" {
 		t.Errorf("opened (-want +got):\n%s", d)
 	}
 	if j.Recovery() != (Recovery{}) {
@@ -79,34 +82,16 @@ func TestFormat1(t *testing.T) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, fileName))
 	must(t, err)
-	if !bytes.Contains(data, []byte(`"version":2`)) || bytes.Contains(data, []byte(`"group"`)) || bytes.Contains(data, []byte(`"dev"`)) {
-		t.Errorf("not rolled over:\n%s", data)
+	if lines := bytes.Count(data, []byte("\n")); lines != 1+len(format2Entries()) || !bytes.Contains(data, []byte(`"version":2`)) {
+		t.Errorf("%d lines after the rewrite:\n%s", lines, data)
 	}
 	reread(t, j)
 }
 
-// TestFormat1Threads checks that threads which format 1 stored with a group belong to the entry of its target.
-func TestFormat1Threads(t *testing.T) {
-	threads := []Thread{{TID: 7, Start: 1 << 40, CPUs: "0-3,8"}}
-	line, err := encode(record{
-		Kind: kindThreads, format1: format1{Group: "system.slice/redis.service"}, Knob: "cpuset.cpus", Threads: threads,
-	})
-	must(t, err)
-	dir := t.TempDir()
-	writeJournal(t, dir, append(format1Content(t), line...))
-	want := format1Entries()
-	want[3].Threads = threads
-	j := mustOpen(t, dir)
-	if d := cmp.Diff(want, j.Entries()); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	reread(t, j)
-}
-
-// TestFormat1Torn checks that a journal of format 1, truncated anywhere, has the content of its complete lines, and
-// that Open accepts it.
-func TestFormat1Torn(t *testing.T) {
-	data := format1Content(t)
+// TestFormat2Torn checks that the recording, truncated anywhere, has the content of its complete lines, and that Open
+// accepts it.
+func TestFormat2Torn(t *testing.T) {
+	data := format2Content(t)
 	last := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
 	for size := range len(data) {
 		whole := bytes.LastIndexByte(data[:size], '\n') + 1
@@ -120,7 +105,7 @@ func TestFormat1Torn(t *testing.T) {
 	}
 	dir := t.TempDir()
 	writeJournal(t, dir, data[:len(data)-20])
-	want := format1Entries()
+	want := format2Entries()
 	want[1].Intent, want[1].Previous, want[1].Writes, want[1].Owned = "300000 100000", "50000 100000", 1, false // the last line is the burst's
 	j := mustOpen(t, dir)
 	if d := cmp.Diff(want, j.Entries()); d != "" || !j.Recovery().Torn {
@@ -132,37 +117,50 @@ func TestFormat1Torn(t *testing.T) {
 	}
 }
 
-// TestFormat1OnAFullDisk checks a disk without room for the conversion. The rollback continues in the old file, which
-// then has records of two formats.
-func TestFormat1OnAFullDisk(t *testing.T) {
+// TestFormat2OnAFullDisk checks a disk without room for the rewrite. The rollback continues in the recorded file.
+func TestFormat2OnAFullDisk(t *testing.T) {
 	dir := disk.Small(t)
-	writeJournal(t, dir, format1Content(t))
+	writeJournal(t, dir, format2Content(t))
 	disk.Fill(t, dir)
 	j := mustOpen(t, dir)
 	if !errors.Is(j.Recovery().NoRoom, unix.ENOSPC) {
 		t.Errorf("recovery %+v", j.Recovery())
 	}
-	if d := cmp.Diff(format1Entries(), j.Entries()); d != "" {
+	if d := cmp.Diff(format2Entries(), j.Entries()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	must(t, j.Forget(format1Entries()[0].Target))
+	must(t, j.Forget(format2Entries()[0].Target))
 	reread(t, j)
 	must(t, j.Close())
 	j = mustOpen(t, dir)
-	if d := cmp.Diff(format1Entries()[1:], j.Entries()); d != "" {
+	if d := cmp.Diff(format2Entries()[1:], j.Entries()); d != "" {
 		t.Errorf("opened again (-want +got):\n%s", d)
 	}
 }
 
-// TestUnknownVersions checks that a journal with an unknown version is not read.
+// TestUnknownVersions checks that a journal of another version is refused with both versions, and stays as it is.
+// Version 1 is one of them: no release wrote it.
 func TestUnknownVersions(t *testing.T) {
-	for _, v := range []int{-1, 0, version + 1} {
+	for _, v := range []int{-1, 0, 1, version + 1} {
 		dir := t.TempDir()
 		line, err := encode(record{Kind: kindHeader, Version: v, Boot: boot})
 		must(t, err)
-		writeJournal(t, dir, line)
-		if _, err := Load(dir, nil); !errors.Is(err, ErrVersion) {
-			t.Errorf("version %d: %v", v, err)
+		old := bytes.Join([][]byte{line, framed([]byte(`{"kind":"original","group":"a","knob":"cpu.max","value":"max 100000"}`))}, nil)
+		writeJournal(t, dir, old)
+		file := filepath.Join(dir, fileName)
+		want := fmt.Sprintf("%s has version %d, and this program reads only version 2: journal has an unknown format version", file, v)
+		_, load := Load(dir, nil)
+		_, open := Open(dir, boot, nil)
+		_, salvage := Salvage(dir, boot, nil)
+		for name, err := range map[string]error{"Load": load, "Open": open, "Salvage": salvage} {
+			if !errors.Is(err, ErrVersion) || err.Error() != want {
+				t.Errorf("version %d: %s: %v, want %s", v, name, err, want)
+			}
+		}
+		data, err := os.ReadFile(file)
+		must(t, err)
+		if !bytes.Equal(data, old) {
+			t.Errorf("version %d: the file is now\n%s", v, data)
 		}
 	}
 }
