@@ -272,7 +272,7 @@ func TestNotPinnable(t *testing.T) {
 	start(t, n, "web", "nginx")
 	n.Events()
 	closed := f
-	closed.Pinnable, closed.Reason = false, "KubeletStaticPolicy"
+	closed.Pinnable, closed.Reason = false, "KubeletCPUManager"
 	n.SetFacts(closed)
 	equal(t, "nothing desired", has(n), "")
 	if groups := n.DesiredPods(); len(groups) > 0 {
@@ -280,7 +280,7 @@ func TestNotPinnable(t *testing.T) {
 	}
 	n.PutPod(with(pod("b", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 	equal(t, "own", show(create(t, n, "b", "app").Own), "")
-	equal(t, "events", events(n), "b PlacementRefused: node not pinnable (KubeletStaticPolicy)")
+	equal(t, "events", events(n), "b PlacementRefused: node not pinnable (KubeletCPUManager)")
 	n.SetFacts(f)
 	equal(t, "again", has(n), "a/app 1,9!; b/app 0,8!; web/nginx 2-7,10-15")
 }
@@ -288,7 +288,7 @@ func TestNotPinnable(t *testing.T) {
 // An event says whether the node or the pod is the cause, because only the node's cause can pass.
 func TestUnpinnableIsOfTheNode(t *testing.T) {
 	closed := two().facts(t)
-	closed.Pinnable, closed.Reason = false, "KubeletStaticPolicy"
+	closed.Pinnable, closed.Reason = false, "KubeletCPUManager"
 	n := place.New(closed)
 	n.PutPod(pod("node", 1, app("app", 2)))
 	kata := pod("pod", 2, app("app", 2))

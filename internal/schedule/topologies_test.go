@@ -67,8 +67,8 @@ func TestNodesThatPinNothing(t *testing.T) {
 		{
 			"not pinnable", func(c *cluster) {
 				c.node("n1")
-				c.pinnable("n1", metav1.ConditionFalse, "KubeletStaticPolicy")
-			}, "node(s) were not pinnable (KubeletStaticPolicy)", func(c *cluster) {
+				c.pinnable("n1", metav1.ConditionFalse, "KubeletCPUManager")
+			}, "node(s) were not pinnable (KubeletCPUManager)", func(c *cluster) {
 				c.pinnable("n1", metav1.ConditionTrue, "Ready")
 			},
 		},

@@ -68,9 +68,9 @@ func TestViewOfNodes(t *testing.T) {
 			n.Obstacle, n.Notes = "no Lease berth-system/node-b: does Berth's agent run there?", []string{}
 		}},
 		"not pinnable": {func(o *Objects) {
-			o.Topologies[1].Status.SetCondition(v1alpha1.ConditionPinnable, false, "KubeletStatic", "the kubelet has the policy static")
+			o.Topologies[1].Status.SetCondition(v1alpha1.ConditionPinnable, false, "KubeletCPUManager", "the kubelet has the policy static")
 		}, func(n *view.Node) {
-			n.Obstacle, n.Notes = "not pinnable: KubeletStatic: the kubelet has the policy static", []string{}
+			n.Obstacle, n.Notes = "not pinnable: KubeletCPUManager: the kubelet has the policy static", []string{}
 		}},
 		"no topology": {func(o *Objects) { o.Topologies = o.Topologies[:1] }, func(n *view.Node) {
 			*n = view.Node{Name: name, Pinned: 0, Pods: n.Pods, Obstacle: "no NodeTopology: does Berth's agent run there?", Notes: []string{}}

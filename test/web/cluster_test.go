@@ -35,7 +35,7 @@ func mall() *cluster {
 		Nodes: []view.Node{
 			{Name: "node-a", CPUs: 62, FreeCPUs: 40, L3: 8, FreeL3: 4, Fragmentation: 20, Pinned: 3, Pods: 31},
 			{Name: "node-b", CPUs: 62, FreeCPUs: 12, L3: 8, FreeL3: 1, Fragmentation: 90, Pinned: 9, Pods: 40, Notes: []string{"cordoned"}},
-			{Name: "node-c", CPUs: 30, FreeCPUs: 30, L3: 4, FreeL3: 4, Pods: 2, Obstacle: "not pinnable: KubeletStatic: the kubelet gives out CPUs itself"},
+			{Name: "node-c", CPUs: 30, FreeCPUs: 30, L3: 4, FreeL3: 4, Pods: 2, Obstacle: "not pinnable: KubeletCPUManager: the kubelet gives out CPUs itself"},
 			{Name: "node-d", Pods: 5, Obstacle: "no NodeTopology: does Berth's agent run there?"},
 		},
 		Pending: []view.Pending{
@@ -98,7 +98,7 @@ func TestCluster(t *testing.T) {
 	}
 	text := eval[string](p, `document.body.innerText`)
 	for _, want := range []string{
-		"40 of 62", "4 of 8", "cordoned", "not pinnable: KubeletStatic", "no NodeTopology", "0/4 nodes are available: 4 Insufficient cpu.", "Unschedulable: 0/4",
+		"40 of 62", "4 of 8", "cordoned", "not pinnable: KubeletCPUManager", "no NodeTopology", "0/4 nodes are available: 4 Insufficient cpu.", "Unschedulable: 0/4",
 		"3h", "node-a would take it now", "not known whether Berth's agents run", "https://mall.example:6443", "Nodes (4)", "Pending pods (2)",
 	} {
 		if !strings.Contains(text, want) {
@@ -194,7 +194,7 @@ func TestClusterOfThousands(t *testing.T) {
 		for i := range nodes {
 			n := view.Node{Name: fmt.Sprintf("worker-%d", i), CPUs: 62, FreeCPUs: i % 60, L3: 8, FreeL3: i % 60 / 8, Fragmentation: i % 100, Pinned: i % 9, Pods: i % 40}
 			if i%50 == 7 {
-				n.Obstacle = "not pinnable: KubeletStatic"
+				n.Obstacle = "not pinnable: KubeletCPUManager"
 			}
 			v.Nodes = append(v.Nodes, n)
 		}

@@ -84,7 +84,7 @@ func TestNotPinnable(t *testing.T) {
 	for i := range n.Status.Conditions {
 		if n.Status.Conditions[i].Type == v1alpha1.ConditionPinnable {
 			n.Status.Conditions[i].Status = metav1.ConditionFalse
-			n.Status.Conditions[i].Reason = "KubeletStaticPolicy"
+			n.Status.Conditions[i].Reason = "KubeletCPUManager"
 		}
 	}
 	c.publish(n)

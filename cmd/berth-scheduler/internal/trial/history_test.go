@@ -158,7 +158,7 @@ func (h *history) close() {
 	h.shut[t.Name] = h.seldom()
 	pinnable := metav1.Condition{Type: v1alpha1.ConditionPinnable, Status: metav1.ConditionTrue, Reason: "Trial"}
 	if h.shut[t.Name] {
-		pinnable.Status, pinnable.Reason = metav1.ConditionFalse, "KubeletStatic"
+		pinnable.Status, pinnable.Reason = metav1.ConditionFalse, "KubeletCPUManager"
 	}
 	t.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Trial"}, pinnable}
 	h.publish(t)
