@@ -76,7 +76,8 @@ one-time entries needs.
 
 Exit code 3: this kernel lacks a required setting, or it cannot be set from here. Exit
 code 4: another program or the agent sets the same setting, another profile is applied,
-or a value changed while the command ran. The command changes nothing then.`,
+or a value changed while the command ran. The command then writes nothing, or it
+undoes what it has written, for example if a value changed.`,
 		Example: `  berth tune apply low-latency
   berth tune apply ./db.yaml --confirm 10m
   berth tune apply --committed`,
