@@ -24,8 +24,8 @@ import (
 	"github.com/berth-project/berth/internal/unit"
 )
 
-// A capability may implement some of the following interfaces. The loop calls their methods with the mutex held, except
-// Run.
+// A capability may implement some of the following interfaces. The agent calls their methods with the mutex held, except
+// Run, and Join before it starts.
 type (
 	// worker also runs beside the loop, until the agent ends.
 	worker interface {
@@ -84,6 +84,25 @@ type (
 		Ended()
 		Close()
 	}
+)
+
+// What the capabilities implement. A method with another signature would not be called.
+var (
+	_ worker      = (*localize.Groups)(nil)
+	_ worker      = (*drift.Watch)(nil)
+	_ pacer       = (*offline.Work)(nil)
+	_ observer    = (*offline.Work)(nil)
+	_ conditioner = (*offline.Work)(nil)
+	_ ender       = (*offline.Work)(nil)
+	_ answerer    = (*pin.Sets)(nil)
+	_ joiner      = (*pin.Sets)(nil)
+	_ shrinker    = (*pin.Sets)(nil)
+	_ observer    = (*pin.Sets)(nil)
+	_ conditioner = (*pin.Sets)(nil)
+	_ looker      = (*quota.Groups)(nil)
+	_ yielder     = (*quota.Groups)(nil)
+	_ rememberer  = (*quota.Groups)(nil)
+	_ closer      = (*quota.Groups)(nil)
 )
 
 // pageMover moves the pages of groups.

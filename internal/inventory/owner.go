@@ -69,6 +69,9 @@ func (o owner) set() observed.Obstacle {
 // Kubelet stores the obstacle from the kubelet's configuration. mems is a sentence if the kubelet sets memory nodes, ""
 // otherwise.
 func (inv *Inventory) Kubelet(o observed.Obstacle, mems string) {
+	if inv.owner.kubelet == o && inv.owner.mems == mems {
+		return
+	}
 	inv.owner.kubelet, inv.owner.mems = o, mems
 	inv.ownerChanged()
 }

@@ -38,8 +38,8 @@
 //
 // systemd writes its own units, on cgroup v2, as properties until the next boot (AllowedCPUs, AllowedMemoryNodes), so
 // that no daemon-reload undoes them. On v1 systemd does not touch cpusets. Berth writes all other values directly.
-// systemd may be slow: an agent that also answers other programs asks systemd outside the passes (systemd.Later, systemd.Asking). The
-// following pass verifies what systemd wrote.
+// systemd may be slow: an agent that also answers other programs asks systemd outside the passes (systemd.Later,
+// systemd.Asking). The following pass verifies what systemd wrote.
 //
 // Package plan defines the order: no group gets a CPU before other groups have left it, no quota is removed before the
 // CPUs are restricted, and a pod's quota is removed before its container's.

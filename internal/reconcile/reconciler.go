@@ -278,8 +278,8 @@ func deferred(err error) bool {
 
 // begin journals the originals of all changes at once, which waits for the disk once instead of once for each change.
 // It returns the journaled targets. The entry of a list that moves names its last value; its halves are journaled before
-// their writes. A change that begin cannot journal is not written: the Applier tries each change
-// again and reports the cause.
+// their writes. A change that begin cannot journal is not written: the Applier tries each change again and reports the
+// cause.
 func (r *Reconciler) begin(changes []plan.Change) map[plan.Target]bool {
 	begun := map[plan.Target]bool{}
 	var first []plan.Change

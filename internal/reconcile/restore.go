@@ -82,8 +82,8 @@ func (all *Quotas) LetGo(now time.Duration, owner plan.Owner, asks func(journal.
 		}
 	})
 	all.unrestored.Keep(func(t plan.Target) bool {
-		e, known := all.opts.Journal.Entry(t)
-		return known && (e.Owner != owner || unasked(e))
+		_, known := all.opts.Journal.Entry(t)
+		return known
 	})
 }
 
