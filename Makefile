@@ -48,7 +48,7 @@ endef
 # the running kernel, one after the other, so that they do not take each other's
 # CPUs; and all others.
 KERNEL_TESTS := ./test/kernel/...
-LIVE_TESTS   := $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(wildcard internal/*/*live_test.go internal/*/*/*live_test.go)))))
+LIVE_TESTS   := $(addprefix ./,$(patsubst %/,%,$(sort $(dir $(wildcard internal/*/*live_test.go internal/*/*/*live_test.go internal/*/*/*/*live_test.go)))))
 OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel | grep -vxF "$$($(GO) list $(LIVE_TESTS))")
 
 .PHONY: help
@@ -145,7 +145,7 @@ SMOKE := ^TestNode$$/^(FirstInstruction|Change|BadAnnotations|OtherScheduler|Pod
 
 .PHONY: native
 native: check-go ## the tests on the running kernel, as root, one package after the other
-	$(SUITE) $(filter-out ./internal/bench,$(LIVE_TESTS)) -- -timeout 4h -p 1 -skip '$(TIMED)|$(NET)'
+	$(SUITE) $(filter-out ./internal/proof/bench,$(LIVE_TESTS)) -- -timeout 4h -p 1 -skip '$(TIMED)|$(NET)'
 
 .PHONY: test-quick
 test-quick: check-go ## the tests that need seconds and no root
@@ -201,7 +201,7 @@ verify-cluster: deps programs ## the scheduler and the agents' side with faults,
 
 .PHONY: verify-timing
 verify-timing: deps ## what judges by the clock; on a quiet machine
-	$(SUITE) ./internal/bench -- -timeout 4h
+	$(SUITE) ./internal/proof/bench -- -timeout 4h
 	$(SUITE) $(LIVE_TESTS) -- -timeout 4h -p 1 -run '$(TIMED)'
 
 .PHONY: verify-properties
@@ -209,8 +209,8 @@ verify-properties: deps ## CHECKS cases of each property, fuzzing, long historie
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -short -race ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
-	BERTH_ALLOC_STATES=100000 $(GO) test -count=1 -timeout 8h ./internal/alloc
-	BERTH_TUNE_HISTORIES=10000 BERTH_TUNE_KILLS=100 $(GO) test -count=1 -timeout 8h ./internal/tuner
+	BERTH_ALLOC_STATES=100000 $(GO) test -count=1 -timeout 8h ./internal/capability/place/alloc
+	BERTH_TUNE_HISTORIES=10000 BERTH_TUNE_KILLS=100 $(GO) test -count=1 -timeout 8h ./internal/capability/tune/tuner
 
 .PHONY: verify-storm
 verify-storm: check-go ## a million random events for the scheduler, about an hour of CPU time

@@ -13,7 +13,7 @@ import (
 	kubeversion "k8s.io/component-base/version"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
 )
 
 // version is set by the Makefile through -ldflags.

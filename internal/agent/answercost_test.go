@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // BenchmarkAnswer measures the CPU time of a thread that answers Create and Start for a container beside a pinned one,

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/observed"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // After a kill right after an answer to the runtime, the next agent knows the answer although the journal has no entry

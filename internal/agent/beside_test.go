@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/drift"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/tune/drift"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // A host profile may record a list while the agent does. The agent's one writer then checks the profiles again and

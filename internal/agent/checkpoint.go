@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/agent/checkpoint"
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/checkpoint"
-	"github.com/berth-project/berth/internal/view"
 )
 
 // checkpointEvery bounds the age of the checkpoint on disk.

@@ -3,8 +3,8 @@ package agent
 import (
 	"fmt"
 
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // clusterState is the agent's knowledge of its cluster.

@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/containers"
-	"github.com/berth-project/berth/internal/statedir"
-	"github.com/berth-project/berth/internal/strategy"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/intent/strategy"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/cluster"
+	"github.com/berth-project/berth/internal/node/containers"
+	"github.com/berth-project/berth/internal/node/statedir"
 )
 
 // joins makes the machine a node of a cluster whose API server never answers.

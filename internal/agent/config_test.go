@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/intent/manifest"
 )
 
 // printed returns the agent's file as berth agent --print-config prints it.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/coresched"
-	"github.com/berth-project/berth/internal/kernel"
+	"github.com/berth-project/berth/internal/linux/coresched"
+	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/test/patience"
 )
 

@@ -13,15 +13,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/scratch"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // BenchmarkGroupSecond measures what the agent spends in one second on real groups whose quota does not change. The

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // While another agent decides, the shared pool still excludes the exclusive CPUs of pods.

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/berth-project/berth/internal/agent/history"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/history"
 )
 
 // The agent records the quota and use of each workload once a second, even while nobody watches. The next agent finds

@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/containers"
-	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/node/cluster"
+	"github.com/berth-project/berth/internal/node/containers"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/node/statedir"
 )
 
 // connections are the connections of an agent on a Kubernetes node.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/isolate"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/capability/isolate"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // An offline workload has cores of its own beside an online workload while it exists and the agent runs. Afterwards

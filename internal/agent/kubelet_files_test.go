@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/node/kubelet"
 )
 
 // kubelet returns what the next agent remembers of the kubelet, or nil.

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // eventServer is an API server that only accepts events.

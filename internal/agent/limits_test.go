@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // A limit of 417m is 41700 µs in 100 ms, and 42000 µs after systemd has rounded it. Neither value is a resize.

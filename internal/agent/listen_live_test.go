@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/window"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/test/patience"
 )
 

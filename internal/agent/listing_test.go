@@ -3,9 +3,9 @@ package agent
 import (
 	"testing"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/observed"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // While NRI is away the agent asks the runtime over CRI, which does not report recorded CPU sets. Another owner that a

@@ -18,12 +18,12 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/agent"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/scratch"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/window"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/test/patience"
 )
 

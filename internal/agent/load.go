@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/roster"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/roster"
 )
 
 // documents are the files of users, as they were last read.

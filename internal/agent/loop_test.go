@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/headroom"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/capability/burst/headroom"
 )
 
 // policy20 gives a credit of 20 s at 1 CPU above the limit of half a CPU.

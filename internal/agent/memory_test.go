@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/locality"
-	"github.com/berth-project/berth/internal/mover"
-	"github.com/berth-project/berth/internal/narrowing"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/strategy"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
+	"github.com/berth-project/berth/internal/capability/localize/narrowing"
+	"github.com/berth-project/berth/internal/intent/strategy"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/cluster"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // moves is a mover whose passes end when the test says so.

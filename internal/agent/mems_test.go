@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // A kubelet with a static memory manager sets the memory nodes of Guaranteed pods. Berth then sets none, and does not

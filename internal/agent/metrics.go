@@ -5,10 +5,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/berth-project/berth/internal/metrics"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/reconcile"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/agent/metrics"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/engine/reconcile"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // counts are the agent's counters of its own work, and its last reports.

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/cluster"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // annotated has the annotations written to pods, by "name key". The value "-" is a removal.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/proof/scratch"
 )
 
 // On the real kernel the copy of a limit below a container's group follows the container's quota up and down, in the

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/workload"
 )
 
 // crun writes a container's limit twice: to the scope, and to the group "container" below it, which has the processes.

@@ -12,11 +12,11 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/node/cluster"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // fullNode is a node of 80 CPUs with 250 pods of one bursting container each. Every 25th pod has four CPUs of its own.

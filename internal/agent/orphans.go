@@ -8,15 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/checkpoint"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/orphans"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/agent/checkpoint"
+	"github.com/berth-project/berth/internal/agent/orphans"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/inventory"
 )
 
 // orphanedAfter is the time without an agent after which the next agent first restores what the last one moved. An

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/checkpoint"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/agent/checkpoint"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // An agent that starts long after the last one ended first restores raised quotas, and then decides again. An agent

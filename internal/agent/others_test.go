@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/agent/view"
 )
 
 // opens counts how often files were opened.

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/kubelet"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/cluster"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // gives describes a machine of two cores, so that the agent can pin pods.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/proof/scratch"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // partitions reports whether groups can be cpuset partitions here. They can on cgroup v2; on v1 no group has the file.

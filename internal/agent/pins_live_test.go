@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/proof/scratch"
+	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/test/patience"
 )
 

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/cgroup"
 )
 
 // saver returns a container with only the kernel's burst.

@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/unit"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 const (

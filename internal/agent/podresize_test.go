@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // quotas writes and reads quotas of groups in periods of 100 ms, as a kubelet and a runtime do.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/containers"
-	"github.com/berth-project/berth/internal/observed"
+	"github.com/berth-project/berth/internal/node/containers"
+	"github.com/berth-project/berth/internal/node/observed"
 )
 
 // unready returns what the agent still waits for, "" when it is ready.

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // reported has the reported problems, by subject.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/node/inventory"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // errEnded answers the runtime about containers that ask for exclusive CPUs after the agent has ended.

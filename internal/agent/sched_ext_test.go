@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/capability/burst"
 )
 
 // schedExt puts a BPF scheduler in this state on the machine.

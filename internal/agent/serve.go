@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/berth-project/berth/internal/history"
-	"github.com/berth-project/berth/internal/metrics"
-	"github.com/berth-project/berth/internal/query"
-	"github.com/berth-project/berth/internal/web"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/history"
+	"github.com/berth-project/berth/internal/agent/metrics"
+	"github.com/berth-project/berth/internal/agent/query"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
 )
 
 // deadLoop is how long a pass may be overdue before /healthz fails: checks are at most a second apart, so ten seconds

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // A runtime may list a container as running and report its group late, or never. The journal names the groups that an

@@ -1,8 +1,8 @@
 package agent
 
 import (
-	"github.com/berth-project/berth/internal/burst"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/capability/burst"
 )
 
 // State is the state of a workload.

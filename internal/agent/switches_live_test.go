@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/scratch"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/proof/scratch"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
 	"github.com/berth-project/berth/test/patience"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/proof/scratch"
 )
 
 // onlineName and offlineName are the names of each side's threads in the kernel's records.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/burst"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/intent/strategy"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // The ConfigMap's threshold of the shared pool has precedence over the agent's file. The file's threshold applies again

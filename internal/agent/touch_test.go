@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/place"
+	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // After the runtime's events about a container, the agent reads the groups of its pod in the next pass, not only at

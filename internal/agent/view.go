@@ -4,15 +4,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/throttled"
-	"github.com/berth-project/berth/internal/unit"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/agent/throttled"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // viewer makes views of an agent. It remembers the CPU times of the last view to compute the load since. It is safe for

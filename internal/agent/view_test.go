@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/test/newcomer"
 )
 
@@ -53,7 +53,7 @@ func TestView(t *testing.T) {
 
 // A change names the file of this cgroup version, and the value in that file.
 func TestChangesNameTheFile(t *testing.T) {
-	archive, err := txtar.ParseFile(filepath.Join("..", "cgroup", "testdata", "v1.txtar"))
+	archive, err := txtar.ParseFile(filepath.Join("..", "linux", "cgroup", "testdata", "v1.txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}

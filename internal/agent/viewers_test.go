@@ -19,9 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/evidence"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/web"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/capability/tune/evidence"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 const (

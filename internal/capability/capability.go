@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/engine/plan"
 )
 
 // Info describes a capability without an agent.

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // Decider is a Capability that changes the host. Once a second, and after every event, each Decider decides in the

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/engine/plan"
 )
 
 // A capability keeps its list from decision to decision: another one's settings do not get into it.

@@ -3,7 +3,7 @@ package capability
 import (
 	"time"
 
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Recorded is a Capability that knows the use of workloads.

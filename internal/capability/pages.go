@@ -1,8 +1,8 @@
 package capability
 
 import (
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/observed"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the write moves all of it at

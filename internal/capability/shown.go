@@ -3,8 +3,8 @@ package capability
 import (
 	"cmp"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // Shown is the capabilities' data of CPUs and quotas in one common form, to be drawn without their readers. It is a

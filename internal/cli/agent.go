@@ -19,9 +19,9 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/window"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/linux/kernel"
 )
 
 // configFlag adds --config, which several commands share.

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/demo"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/load"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/demo"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 func newBenchCommand(g *globals) *cobra.Command {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/demo"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/demo"
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 func newBenchInterference(g *globals) *cobra.Command {

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/demo"
-	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/demo"
 )
 
 func newBenchLocality(g *globals) *cobra.Command {

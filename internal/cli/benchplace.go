@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/proof/bench"
 )
 
 // benchPlaceFlags are the flags of bench place; some defaults depend on --quick.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/proof/bench"
 )
 
 // benchScheduleFlags are the flags of bench schedule. Zero means not given if the default depends on --quick.

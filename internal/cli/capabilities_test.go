@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/agent"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/checkpoint"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/agent/checkpoint"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/test/newcomer"
 )
 

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/doctor"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/driver/hostfile"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/load"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/hostfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // Range of the time between the two samples of berth doctor.

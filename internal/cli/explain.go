@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/program"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/program"
 )
 
 // explanation is the output of berth explain.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
 )
 
 // askTimeout bounds one request to an API server.

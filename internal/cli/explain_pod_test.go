@@ -20,7 +20,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
 )
 
 const explainedCluster = `

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/program"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/program"
 )
 
 // programsAnswer bounds the time for reading the programs of a workload.

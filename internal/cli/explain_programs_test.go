@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/program"
+	"github.com/berth-project/berth/internal/linux/program"
 )
 
 func TestProgramLines(t *testing.T) {

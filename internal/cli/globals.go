@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
 )
 
 // globals are the flags of every command, and the capabilities of Berth.

@@ -8,19 +8,19 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 )
 
 // recordedGroups opens a recorded host of package cgroup's tests.
 func recordedGroups(t *testing.T, name string) *cgroup.Host {
 	t.Helper()
-	archive, err := txtar.ParseFile(filepath.Join("..", "cgroup", "testdata", name+".txtar"))
+	archive, err := txtar.ParseFile(filepath.Join("..", "linux", "cgroup", "testdata", name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}

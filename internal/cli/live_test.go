@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/scratch"
-	"github.com/berth-project/berth/internal/unit"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/scratch"
+	"github.com/berth-project/berth/internal/value/unit"
 	"github.com/berth-project/berth/test/child"
 	"github.com/berth-project/berth/test/patience"
 )

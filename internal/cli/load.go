@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/load"
-	"github.com/berth-project/berth/internal/process"
+	"github.com/berth-project/berth/internal/linux/process"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // newLoadCommand returns the hidden subcommands that demo and bench run as workloads, so that they need no other

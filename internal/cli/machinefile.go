@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
 )
 
 // machineForms are the texts that readTopology accepts.

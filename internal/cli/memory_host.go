@@ -7,20 +7,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/locality"
-	"github.com/berth-project/berth/internal/localize"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/mover"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/roster"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/localize"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/node/roster"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // memoryTarget is a workload, or the group of a process.

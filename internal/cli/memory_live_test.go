@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/locality"
-	"github.com/berth-project/berth/internal/mover"
-	"github.com/berth-project/berth/internal/scratch"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/proof/scratch"
 )
 
 // TestPassByHand makes a mover walk a real process whose pages are local, because every node counts as local. The pass

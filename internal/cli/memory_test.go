@@ -15,12 +15,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/locality"
-	"github.com/berth-project/berth/internal/mover"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // zoneinfo has the lines of /proc/zoneinfo that the free room depends on.

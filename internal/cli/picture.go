@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/picture"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // formatSVG is the format of the commands that draw.

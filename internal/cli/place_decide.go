@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/simulate"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // milli is one CPU in the unit of pod requests.

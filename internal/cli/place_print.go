@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-project/berth/internal/picture"
+	"github.com/berth-project/berth/internal/cli/picture"
 )
 
 // print shows the cores of the machine with the chosen CPUs.

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/picture"
-	"github.com/berth-project/berth/internal/simulate"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // asPlugin rewrites every help text to the command that a user of kubectl types.

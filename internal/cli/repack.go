@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/relocation"
-	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/scheduler/relocation"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
 )
 
 var errManifestsOnly = errors.New("--filename: only allowed with --dry-run: what manifests describe is on paper")

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/journal"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/journal"
 )
 
 // reportBoot is the boot ID of the recorded checkpoint.

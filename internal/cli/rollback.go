@@ -11,19 +11,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/apply"
+	"github.com/berth-project/berth/internal/agent/orphans"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/driver/thread"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/orphans"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/engine/driver/thread"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // restored is one line of berth rollback.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/node/statedir"
 )
 
 // answersOf returns what agents of this boot answered the container runtime. The error says what is unreadable.

@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/inventory"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/nri"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/statedir"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/inventory"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/node/statedir"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // TestAnswersOf: a rollback reads the answers that an agent of this boot saved before it gave them, even if the last

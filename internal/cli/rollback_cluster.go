@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/restoration"
-	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/cli/restoration"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // mostWait bounds how long a command waits for the agents of a cluster.

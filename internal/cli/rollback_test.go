@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/cgroupfile"
-	"github.com/berth-project/berth/internal/driver/hostfile"
-	"github.com/berth-project/berth/internal/driver/thread"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/plan"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/driver/hostfile"
+	"github.com/berth-project/berth/internal/engine/driver/thread"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
 )
 
 // TestWidened: for a group beside pinned groups, a line shows its present value and its original. A write that the

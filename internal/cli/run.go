@@ -14,12 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/process"
-	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/linux/process"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // runFlags are the flags of berth run.

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/deploy"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/service"
+	"github.com/berth-project/berth/internal/agent/service"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/intent/manifest"
 )
 
 // serviceTimeout bounds systemd's work: an agent has 30 s to stop.

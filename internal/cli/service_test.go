@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/intent/manifest"
 )
 
 // TestFirstConfig: the agent accepts the file that install-systemd writes, and an existing file is not replaced.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/picture"
-	"github.com/berth-project/berth/internal/simulate"
-	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 func newSimulateCommand(g *globals) *cobra.Command {

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/term"
 	"k8s.io/client-go/rest"
 
+	"github.com/berth-project/berth/internal/agent/history"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/fleet"
-	"github.com/berth-project/berth/internal/history"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/simulate"
-	"github.com/berth-project/berth/internal/top"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/cli/fleet"
+	"github.com/berth-project/berth/internal/cli/top"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
 )
 
 // errNoAgent means that there is no agent to read.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/view"
 )
 
 // TestTopOfCluster: without a terminal, both programs print one frame of nodes and waiting pods.

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/durable"
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/picture"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/durable"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 func newTopologyCommand(g *globals) *cobra.Command {

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // branch is one line of the tree with its subtree.

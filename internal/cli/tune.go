@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/table"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // profileDir is the directory of the administrator's profiles.

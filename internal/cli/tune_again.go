@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/tune"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // again applies what was committed before the last boot.

@@ -13,18 +13,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/driver/irqbalance"
-	"github.com/berth-project/berth/internal/driver/systemd"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/narrowing"
-	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/tune"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/localize/narrowing"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver/irqbalance"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // Bounds of --confirm: an apply may take a second, and nobody waits longer than a day.

@@ -17,14 +17,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/evidence"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/process"
-	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/switchback"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/tune"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/evidence"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/capability/tune/switchback"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/process"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // seconds is the metric of a comparison by time.

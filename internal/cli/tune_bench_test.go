@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/test/patience"
 )
 

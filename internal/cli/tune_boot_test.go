@@ -78,7 +78,7 @@ func bootHost(t *testing.T, name string) string {
 	write(t, dir, "proc/sys/kernel/random/boot_id", "boot-0\n")
 	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {boot: [nohz_full=1-3, skew_tick=1]}\n")
 	write(t, dir, "bad.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: bad}\nspec: {boot: ['a=b;c']}\n")
-	archive, err := txtar.ParseFile(filepath.Join("../bootargs/testdata", name+".txtar"))
+	archive, err := txtar.ParseFile(filepath.Join("../linux/bootargs/testdata", name+".txtar"))
 	if err != nil {
 		t.Fatal(err)
 	}

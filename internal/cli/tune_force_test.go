@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 )
 
 // TestWhatEndedACommittedProfile: the list blames a boot only if a boot ended the profile.

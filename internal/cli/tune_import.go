@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 func newTuneImportCommand(g *globals) *cobra.Command {

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/driver/irqbalance"
-	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/engine/driver/irqbalance"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/test/kernel"
 	"github.com/berth-project/berth/test/patience"
 )

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 )
 
 // TestOneKeeperOfAComparison: a comparison starts one keeper for all of its runs, and retries only if the start failed.

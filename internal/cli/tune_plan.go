@@ -11,16 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/bootargs"
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/locality"
-	"github.com/berth-project/berth/internal/mover"
-	"github.com/berth-project/berth/internal/profile"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/tune"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/linux/bootargs"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 func newTunePlanCommand(g *globals) *cobra.Command {

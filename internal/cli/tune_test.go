@@ -19,11 +19,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/capability/tune/profile"
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/driver/hostfile"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/profile"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/hostfile"
+	"github.com/berth-project/berth/internal/engine/journal"
 )
 
 const kernelsDir = "../../testdata/kernels/"
@@ -40,9 +40,9 @@ func TestTuneOutput(t *testing.T) {
 		"plan-low-latency-6.18.txt": {"plan", "low-latency", "--root", kernelsDir + "6.18-guest.txtar"},
 		"plan-dpdk-6.12.json":       {"plan", "dpdk", "-o", "json", "--root", kernelsDir + "6.12.txtar"},
 		"plan-numa-services.yaml":   {"plan", "numa-services", "-o", "yaml", "--root", kernelsDir + "6.1.txtar"},
-		"import-sysctl-6.1.txt":     {"import", "../tune/testdata/95-scheduler.conf", "--root", kernelsDir + "6.1.txtar"},
-		"import-sysctl-6.12.txt":    {"import", "../tune/testdata/95-scheduler.conf", "--root", kernelsDir + "6.12.txtar"},
-		"import-tuned-6.12.json":    {"import", "../tune/testdata/tuned.conf", "-o", "json", "--root", kernelsDir + "6.12.txtar"},
+		"import-sysctl-6.1.txt":     {"import", "../capability/tune/testdata/95-scheduler.conf", "--root", kernelsDir + "6.1.txtar"},
+		"import-sysctl-6.12.txt":    {"import", "../capability/tune/testdata/95-scheduler.conf", "--root", kernelsDir + "6.12.txtar"},
+		"import-tuned-6.12.json":    {"import", "../capability/tune/testdata/tuned.conf", "-o", "json", "--root", kernelsDir + "6.12.txtar"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := berthRun(t, append([]string{"tune"}, args...)...)
@@ -83,7 +83,7 @@ func TestTuneTablesFitTheScreen(t *testing.T) {
 				t.Errorf("%q: exit %d, %s", args, code, errs)
 			}
 		}
-		args := []string{"tune", "import", "../tune/testdata/95-scheduler.conf", "--root", kernel}
+		args := []string{"tune", "import", "../capability/tune/testdata/95-scheduler.conf", "--root", kernel}
 		_, out, _ := berthRun(t, args...)
 		fits(t, args, out)
 	}
@@ -101,7 +101,7 @@ func TestTuneFitsATerminal(t *testing.T) {
 		t.Fatal("no kernels", err)
 	}
 	for _, kernel := range kernels {
-		all := [][]string{{"import", "../tune/testdata/95-scheduler.conf"}, {"import", "../tune/testdata/tuned.conf"}}
+		all := [][]string{{"import", "../capability/tune/testdata/95-scheduler.conf"}, {"import", "../capability/tune/testdata/tuned.conf"}}
 		for _, name := range profile.BuiltIns() {
 			all = append(all, []string{"plan", name})
 		}
@@ -136,7 +136,7 @@ func TestTuneContract(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &plan); err != nil {
 		t.Fatal(err)
 	}
-	_, out, _ = berthRun(t, "tune", "import", "../tune/testdata/95-scheduler.conf", "-o", "json", "--root", kernelsDir+"6.12.txtar")
+	_, out, _ = berthRun(t, "tune", "import", "../capability/tune/testdata/95-scheduler.conf", "-o", "json", "--root", kernelsDir+"6.12.txtar")
 	if err := json.Unmarshal([]byte(out), &imported); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestTuneContract(t *testing.T) {
 func TestTuneWritesNothing(t *testing.T) {
 	dir := bigHost(t, 8)
 	before := digest(t, dir)
-	for _, args := range [][]string{{"list"}, {"plan", "dpdk"}, {"plan", "low-latency"}, {"import", "../tune/testdata/tuned.conf"}} {
+	for _, args := range [][]string{{"list"}, {"plan", "dpdk"}, {"plan", "low-latency"}, {"import", "../capability/tune/testdata/tuned.conf"}} {
 		if code, _, errs := berthRun(t, append(append([]string{"tune"}, args...), "--root", dir)...); code != 0 {
 			t.Errorf("%q: exit %d, %s", args, code, errs)
 		}

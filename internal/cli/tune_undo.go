@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/kernel"
-	"github.com/berth-project/berth/internal/manifest"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/tune"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/intent/manifest"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 func newTuneCommitCommand(g *globals) *cobra.Command {

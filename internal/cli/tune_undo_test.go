@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/orphans"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/agent/orphans"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/test/patience"
 )
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/table"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // views are the capabilities' texts for people about an agent's report.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/internal/fleet"
-	"github.com/berth-project/berth/internal/web"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
+	"github.com/berth-project/berth/internal/cli/fleet"
 )
 
 // errToken means that the agent shows its page only to requests with a token.

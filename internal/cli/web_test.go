@@ -17,12 +17,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/driver"
-	"github.com/berth-project/berth/internal/journal"
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/web"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/journal"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-project/berth/internal/hostfs"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 )
 
 // The directories of the two samples in a bundle.

@@ -3,7 +3,7 @@ package doctor
 import (
 	"testing/fstest"
 
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
 )
 
 // SampleOf returns a sample of files in memory.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/doctor"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
 )
 
 // host is an invented machine at two moments, five seconds apart: two nodes of two cores with two threads each, nearly

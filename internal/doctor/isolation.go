@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // Limits of the checks of isolation and interrupts; (H) in the catalogue.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-project/berth/internal/knob"
+	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // The knobs with a check; the catalog of knobs has their bounds.

@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/cgroup"
 	"github.com/berth-project/berth/internal/doctor"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/scratch"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/proof/scratch"
 )
 
 // faultEnv makes the test binary the process that causes the fault of this name.

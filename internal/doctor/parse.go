@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // keyed reads lines "name number": cpu.stat, numastat, and meminfo of a node, whose lines begin with "Node 0" and end

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
 )
 
 // Managed is a kernel file that Berth set, and the value.

@@ -32,8 +32,8 @@ type large struct {
 // sizes returns the limits of this module. The exceptions may become smaller but must never grow.
 func sizes() limits {
 	return limits{fields: 20, methods: 40, larger: map[string]large{
-		"internal/alloc.Scratch": {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
-		"internal/cgroup.Group":  {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
+		"internal/capability/place/alloc.Scratch": {fields: 25, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
+		"internal/linux/cgroup.Group":             {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 	}}
 }
 
@@ -53,18 +53,18 @@ const mostLines = 1500
 // roomsOf maps the name of each capability to the rooms that only it uses.
 func roomsOf() map[string][]string {
 	return map[string][]string{
-		"burst":    {"internal/burst", "internal/credit", "internal/follower", "internal/quota"},
-		"isolate":  {"internal/cookies", "internal/isolate", "internal/offline"},
-		"localize": {"internal/locality", "internal/localize"},
-		"place":    {"internal/assignment", "internal/grant", "internal/lending", "internal/pin", "internal/place", "internal/sharedpool"},
-		"tune":     {"internal/drift"},
+		"burst":    {"internal/capability/burst", "internal/capability/burst/credit", "internal/capability/burst/follower", "internal/capability/burst/quota"},
+		"isolate":  {"internal/capability/isolate/cookies", "internal/capability/isolate", "internal/capability/isolate/offline"},
+		"localize": {"internal/capability/localize/locality", "internal/capability/localize"},
+		"place":    {"internal/capability/place/assignment", "internal/capability/place/grant", "internal/capability/place/lending", "internal/capability/place/pin", "internal/capability/place", "internal/capability/isolate/sharedpool"},
+		"tune":     {"internal/capability/tune/drift"},
 	}
 }
 
 // larger returns the rooms of capabilities that may have more lines than mostLines.
 func larger() map[string]large {
 	return map[string]large{
-		"internal/place": {lines: 3000, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
+		"internal/capability/place": {lines: 3000, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/manifest"
+	"github.com/berth-project/berth/internal/intent/manifest"
 )
 
 // TestAgentMonitor checks that agent.tls creates a Service and a monitor: agents then listen beyond loopback, with a

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	side "github.com/berth-project/berth/internal/cluster"
+	side "github.com/berth-project/berth/internal/node/cluster"
 )
 
 const agentAccount = "berth-agent"

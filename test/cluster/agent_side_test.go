@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	side "github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/intent/strategy"
+	side "github.com/berth-project/berth/internal/node/cluster"
 )
 
 // lister is a kubelet that lists the pods which the test sets.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/proof/bench"
 )
 
 // scheduleRuns holds the runs and goals of a report of `berth bench schedule`.

@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-project/berth/internal/fleet"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/cli/fleet"
 )
 
 // areFollowed shows the cluster's page to users with all rights and to users with too few.

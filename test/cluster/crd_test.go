@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // grid returns a machine with 2 threads per core, numbered as Linux does: all first threads, then all second threads.

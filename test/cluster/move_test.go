@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/kubepod"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/relocation"
-	"github.com/berth-project/berth/internal/repack"
+	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/intent/kubepod"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/scheduler/relocation"
+	"github.com/berth-project/berth/internal/scheduler/repack"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // TestMove moves a pod through the API server while another pod waits for CPUs of its node. While the move is in

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 
-	"github.com/berth-project/berth/internal/fleet"
+	"github.com/berth-project/berth/internal/cli/fleet"
 )
 
 // loopback forwards to a port of this machine, as a container runtime does for a pod in the

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/kubepod"
-	"github.com/berth-project/berth/internal/observed"
-	"github.com/berth-project/berth/internal/place"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/intent/kubepod"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // resizes is a node for which the test acts as kubelet and agent, step by step.

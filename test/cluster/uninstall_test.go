@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/restoration"
+	"github.com/berth-project/berth/internal/cli/restoration"
 )
 
 // uninstalls makes a node report that everything is restored, and reads that report with the rights of the uninstall.

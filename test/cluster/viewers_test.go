@@ -20,7 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/window"
 )
 
 // viewers send requests to an agent at its address.

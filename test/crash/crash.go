@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/berth-project/berth/internal/apply"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/test/kernel/job"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/deploy"
-	"github.com/berth-project/berth/internal/cluster"
-	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/intent/strategy"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // TestDaemonSet checks what an administrator checks first: the pod has no more power over the host than necessary, and

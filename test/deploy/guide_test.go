@@ -98,7 +98,7 @@ func TestGuideListsArguments(t *testing.T) {
 
 // TestGuideListsMetrics compares the names in the guide with the metrics of the plugin.
 func TestGuideListsMetrics(t *testing.T) {
-	source, err := os.ReadFile(root + "/internal/schedule/metrics.go")
+	source, err := os.ReadFile(root + "/internal/scheduler/schedule/metrics.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestGuideListsMetrics(t *testing.T) {
 // TestGuideQuotesTheProgram finds statuses in the table of cases that no part of the program produces.
 func TestGuideQuotesTheProgram(t *testing.T) {
 	var source strings.Builder
-	for _, dir := range []string{"alloc", "placement", "schedule"} {
+	for _, dir := range []string{"capability/place/alloc", "capability/place/placement", "scheduler/schedule"} {
 		err := filepath.WalkDir(filepath.Join(root, "internal", dir), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" {
 				return err

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/strategy"
+	"github.com/berth-project/berth/internal/intent/strategy"
 )
 
 // TestUninstallJob checks that the Job runs a command line that the program accepts, is not root, has no capability,

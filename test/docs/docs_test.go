@@ -18,8 +18,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/profile"
 )
 
 const root = "../.."

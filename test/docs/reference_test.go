@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/agent"
+	"github.com/berth-project/berth/internal/agent/metrics"
 	"github.com/berth-project/berth/internal/cli"
-	"github.com/berth-project/berth/internal/metrics"
 )
 
 // TestReferencesAreGenerated compares the reference pages with the program's output.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/alloc"
-	"github.com/berth-project/berth/internal/credit"
-	"github.com/berth-project/berth/internal/placement"
-	"github.com/berth-project/berth/internal/workload"
+	"github.com/berth-project/berth/internal/capability/burst/credit"
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/intent/workload"
 )
 
 const troubles = "docs/troubleshooting.md"
@@ -103,7 +103,7 @@ func eventReasons(t *testing.T) []string {
 func pinnableReasons(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	observed := constants(t, "internal/observed")
+	observed := constants(t, "internal/node/observed")
 	inspect(t, "internal", func(dir string, n ast.Node) {
 		made, ok := n.(*ast.CompositeLit)
 		if !ok {
@@ -139,7 +139,7 @@ func pinnableReasons(t *testing.T) []string {
 func burstDecisions(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	inspect(t, "internal/credit", func(_ string, node ast.Node) {
+	inspect(t, "internal/capability/burst/credit", func(_ string, node ast.Node) {
 		decl, ok := node.(*ast.GenDecl)
 		if !ok || decl.Tok != token.CONST {
 			return
@@ -157,7 +157,7 @@ func burstDecisions(t *testing.T) []string {
 func allocRefusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for code := range codes(t, "internal/alloc") {
+	for code := range codes(t, "internal/capability/place/alloc") {
 		if said := (alloc.Refusal{Code: alloc.RefusalCode(code), Want: 4}).String(); said != "" {
 			all = append(all, strings.ReplaceAll(said, "4", "N"))
 		}
@@ -169,7 +169,7 @@ func allocRefusals(t *testing.T) []string {
 func placementRefusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for code := range codes(t, "internal/placement") {
+	for code := range codes(t, "internal/capability/place/placement") {
 		if said := (placement.Refusal{Code: placement.RefusalCode(code)}).String(); said != "" {
 			all = append(all, said)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/internal/knob"
-	"github.com/berth-project/berth/internal/profile"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // TestTuneTablesAreGenerated compares the tables of docs/tune.md with the catalog and the built-in profiles.
@@ -116,7 +116,7 @@ func movedRows() string {
 
 // TestFindingsAreDocumented compares the codes that lint adds with the codes on the page, in both directions.
 func TestFindingsAreDocumented(t *testing.T) {
-	source, err := os.ReadFile(root + "/internal/profile/lint.go")
+	source, err := os.ReadFile(root + "/internal/capability/tune/profile/lint.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@
 //   - A kernel option: a line with its reason in kernel.config, which is also the kernel of the Kubernetes nodes of
 //     test/cluster/vmnode.
 //   - A machine: a line in Machines. `go run ./test/kernel/vm record` then records it into testdata/machines with
-//     `berth topology --capture`, and `go generate ./internal/topology` writes the topology that Berth must read from
+//     `berth topology --capture`, and `go generate ./internal/linux/topology` writes the topology that Berth must read from
 //     it.
 //
 // # Running

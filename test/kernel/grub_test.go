@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/berth-project/berth/internal/bootargs"
-	"github.com/berth-project/berth/internal/hostfs"
-	"github.com/berth-project/berth/internal/tuner"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/linux/bootargs"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 )
 
 // loaded is a machine with a boot loader, whose files Berth sees.
@@ -44,7 +44,7 @@ func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel,
 	must(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	m = &loaded{t: t, root: root}
-	archive, err := txtar.ParseFile("../../internal/bootargs/testdata/" + name + ".txtar")
+	archive, err := txtar.ParseFile("../../internal/linux/bootargs/testdata/" + name + ".txtar")
 	must(t, err)
 	for _, f := range archive.Files {
 		m.write(f.Name, string(f.Data))

@@ -41,7 +41,7 @@ func Matrix(all bool) []Cell {
 // timed returns the packages that the single cell omits. They run whole programs under load, fill nodes, or measure
 // time by the clock, which continues while an emulated processor waits.
 func timed() []string {
-	return []string{"internal/bench", "internal/cli", "internal/demo", "internal/doctor", "internal/mover"}
+	return []string{"internal/proof/bench", "internal/cli", "internal/proof/demo", "internal/doctor", "internal/capability/localize/mover"}
 }
 
 // unsettling returns the tests that the single cell omits; the whole matrix runs them. Two enable trace events of the
@@ -52,8 +52,8 @@ func timed() []string {
 func unsettling() []string {
 	return []string{
 		"internal/agent.TestLiveSidesKeepToTheirCores", "internal/agent.TestLiveSidesShareNoCore",
-		"internal/tuner.TestLiveDeadlineUnderRealTimeHogs", "internal/tuner.TestLiveApplyThatStarvesItself",
-		"internal/driver/cookie.TestLiveCookieWithoutSiblings",
+		"internal/capability/tune/tuner.TestLiveDeadlineUnderRealTimeHogs", "internal/capability/tune/tuner.TestLiveApplyThatStarvesItself",
+		"internal/engine/driver/cookie.TestLiveCookieWithoutSiblings",
 		"internal/agent.TestLiveMemsOfARunningGroup",
 	}
 }

@@ -56,7 +56,9 @@ func TestBootArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases = slices.DeleteFunc(cases, func(c Cases) bool { return c.Package != "internal/knob" && c.Package != "internal/bootargs" })
+	cases = slices.DeleteFunc(cases, func(c Cases) bool {
+		return c.Package != "internal/linux/knob" && c.Package != "internal/linux/bootargs"
+	})
 	if len(cases) != 2 {
 		t.Fatalf("%d packages of 2: %v", len(cases), cases)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/plan"
+	"github.com/berth-project/berth/internal/engine/plan"
 )
 
 // Owner is the owner of its settings.

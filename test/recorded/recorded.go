@@ -8,15 +8,21 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
 )
 
-// Machines returns the recorded machines by name. The caller must be a test of a package directly below internal,
-// because the path is relative to its directory.
+// deepest is the largest number of folders between a package with such tests and the module's own folder.
+const deepest = 6
+
+// Machines returns the recorded machines by name. It looks for testdata/machines above the caller's folder.
 func Machines(t rapid.TB) map[string]*topology.Topology {
 	t.Helper()
 	const end = ".golden.json"
-	names, err := filepath.Glob("../../testdata/machines/*" + end)
+	var names []string
+	var err error
+	for up := "."; len(names) == 0 && err == nil && strings.Count(up, "..") <= deepest; up += "/.." {
+		names, err = filepath.Glob(up + "/testdata/machines/*" + end)
+	}
 	if err != nil || len(names) < 10 {
 		t.Fatalf("machines: %v, %v", names, err)
 	}

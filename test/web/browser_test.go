@@ -19,9 +19,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/web"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
 )
 
 // browser is the browser of all tests, each of which has its own tab.

@@ -16,9 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/berth-project/berth/internal/view"
-	"github.com/berth-project/berth/internal/web"
-	"github.com/berth-project/berth/internal/window"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/test/patience"
 )
 

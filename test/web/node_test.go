@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/agent/history"
+	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/history"
-	"github.com/berth-project/berth/internal/topology"
-	"github.com/berth-project/berth/internal/view"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 func set(t testing.TB, list string) cpuset.Set {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/berth-project/berth/internal/web"
+	"github.com/berth-project/berth/internal/agent/web"
 )
 
 // TestReplay checks that keys play a recording, stop it, and go to any of its moments.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/deploy"
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/topology"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 

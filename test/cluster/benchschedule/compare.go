@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 // The metrics of bench schedule. For both, more is better.

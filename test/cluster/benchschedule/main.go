@@ -19,7 +19,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/proof/bench"
 )
 
 func main() {

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 

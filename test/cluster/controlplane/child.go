@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/berth-project/berth/internal/process"
+	"github.com/berth-project/berth/internal/linux/process"
 )
 
 // Child is a program that runs as a child process, in its own process group, and writes its output to a log file. It

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/test/cluster/local"
 )
 

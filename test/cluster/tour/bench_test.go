@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/bench"
+	"github.com/berth-project/berth/internal/proof/bench"
 )
 
 // TestBenchFlags checks that invalid measurements are refused, and what --quick sets.

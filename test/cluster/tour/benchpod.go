@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/load"
-	"github.com/berth-project/berth/internal/unit"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/test/cluster/local"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 const (

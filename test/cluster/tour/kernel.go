@@ -8,8 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/cgroup"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/test/cluster/vmnode"
 )
 

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/test/cluster"
 )
 

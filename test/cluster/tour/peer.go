@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/berth-project/berth/internal/bench"
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 // The agents of the cluster, and the patches that stop and restart them, because they would also follow the annotation

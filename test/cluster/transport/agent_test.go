@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // agent imitates the node agent: it gives the answers that the test sets, and records the events.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/cri"
+	"github.com/berth-project/berth/internal/node/cri"
 )
 
 // TestList lists containers over CRI that were created over CRI, and compares them with the kernel.

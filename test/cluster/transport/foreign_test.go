@@ -8,7 +8,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/node/nri"
 )
 
 // rival is another plugin that sets CPUs, built with the usual NRI stub.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/berth-project/berth/internal/cpuset"
-	"github.com/berth-project/berth/internal/kubelet"
+	"github.com/berth-project/berth/internal/node/kubelet"
+	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 

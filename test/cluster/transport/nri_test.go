@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	runtime "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/berth-project/berth/internal/cgroup"
-	"github.com/berth-project/berth/internal/load"
-	"github.com/berth-project/berth/internal/nri"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 // TestPinnedFromTheFirstInstruction creates a container with an exclusive CPU while another container must shrink to

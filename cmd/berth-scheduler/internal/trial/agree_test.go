@@ -14,7 +14,7 @@ import (
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
 	"github.com/berth-project/berth/test/chance"
 	"github.com/berth-project/berth/test/patience"
 )

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // auditor checks the stored pods against three promises. No exclusive CPU is given twice. The sum of what the pods take

@@ -19,7 +19,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
 	"github.com/berth-project/berth/test/patience"
 )
 

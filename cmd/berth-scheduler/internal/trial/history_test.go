@@ -14,8 +14,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/schedule"
-	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
 	"github.com/berth-project/berth/test/chance"
 )
 

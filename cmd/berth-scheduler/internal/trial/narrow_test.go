@@ -18,11 +18,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
-	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
 	"github.com/berth-project/berth/test/chance"
 )
 
-// shown is how many nodes a pinned pod is shown at its first try (mostBest of internal/schedule).
+// shown is how many nodes a pinned pod is shown at its first try (mostBest of internal/scheduler/schedule).
 const shown = 16
 
 // caught returns a registry with Berth and stores the plugin that the scheduler makes in into.

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/simulate"
+	"github.com/berth-project/berth/internal/scheduler/simulate"
 )
 
 // TestSimulateAgrees checks that simulate and the scheduler agree. Before each pod the test reads the cluster, places

@@ -9,7 +9,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
 )
 
 // The configurations that Berth ships, by mode.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/berth-project/berth/api/v1alpha1"
-	"github.com/berth-project/berth/internal/schedule"
+	"github.com/berth-project/berth/internal/scheduler/schedule"
 )
 
 // berthConfig is the configuration that most tests use.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/berth-project/berth/internal/load"
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 func main() {

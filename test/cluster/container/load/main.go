@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/berth-project/berth/internal/cpuset"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 func main() {

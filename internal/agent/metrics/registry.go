@@ -1,0 +1,154 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/berth-project/berth/internal/agent/history"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/node/nri"
+)
+
+// Agent is the data that each scrape reads.
+type Agent struct {
+	// Lock is held while the other fields are read.
+	Lock         sync.Locker
+	Version      string
+	Work         *Work
+	Capabilities []capability.Capability
+	// Problems counts the documents and policies that do not take effect as written.
+	Problems func() int
+	// History returns the size of the history.
+	History func() History
+	// NRI returns the state of the connection to the container runtime; false if there is none.
+	NRI func() (nri.Status, bool)
+}
+
+// Registry returns the metrics of an agent for /metrics.
+func Registry(a *Agent) (*prometheus.Registry, error) {
+	registry := prometheus.NewRegistry()
+	for _, one := range []prometheus.Collector{
+		&collector{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := registry.Register(one); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return registry, nil
+}
+
+// collector turns the agent's state into metrics at each scrape.
+type collector struct{ agent *Agent }
+
+// Describe sends nothing: the workloads are known only at a scrape.
+func (*collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the metrics of one scrape.
+func (k *collector) Collect(out chan<- prometheus.Metric) {
+	a := k.agent
+	a.Lock.Lock()
+	defer a.Lock.Unlock()
+	own := newScrape(out)
+	for _, f := range Families() {
+		own.add(f.Metric)
+	}
+	own.send(capability.Sample{Metric: nameProblems, Value: float64(a.Problems())})
+	own.send(capability.Sample{Metric: nameBuild, Value: 1, Labels: []string{a.Version}})
+	a.Work.collect(out)
+	own.history(a.History())
+	if status, ok := a.NRI(); ok {
+		own.nri(status)
+	}
+	for _, one := range a.Capabilities {
+		measured, ok := one.(capability.Measured)
+		if !ok {
+			continue
+		}
+		s := newScrape(out)
+		for _, m := range one.Describe().Metrics {
+			s.add(m)
+		}
+		measured.Measure(s.send)
+	}
+}
+
+// errNoMetric means that a capability gave a sample of a metric that it does not list.
+var errNoMetric = errors.New("sample of a metric that its capability does not list")
+
+// scrape sends samples of listed metrics to one reader.
+type scrape struct {
+	out   chan<- prometheus.Metric
+	descs map[string]*prometheus.Desc
+	kinds map[string]prometheus.ValueType
+	// sent are the series so far. Two workloads may have the same labels, as a container that ends and its successor:
+	// only the first is sent. A duplicate series would fail the scrape.
+	sent map[string]bool
+}
+
+func newScrape(out chan<- prometheus.Metric) *scrape {
+	return &scrape{out, map[string]*prometheus.Desc{}, map[string]prometheus.ValueType{}, map[string]bool{}}
+}
+
+func (s *scrape) add(m capability.Metric) {
+	s.descs[m.Name], s.kinds[m.Name] = prometheus.NewDesc(prefix+m.Name, m.Help, m.Labels, nil), prometheus.GaugeValue
+	if m.Counter {
+		s.kinds[m.Name] = prometheus.CounterValue
+	}
+}
+
+func (s *scrape) send(sample capability.Sample) {
+	desc, listed := s.descs[sample.Metric]
+	if !listed {
+		err := fmt.Errorf("%w: %s", errNoMetric, sample.Metric)
+		s.out <- prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(err), err)
+		return
+	}
+	series := sample.Metric + "\x00" + strings.Join(sample.Labels, "\x00")
+	if s.sent[series] {
+		return
+	}
+	s.sent[series] = true
+	metric, err := prometheus.NewConstMetric(desc, s.kinds[sample.Metric], sample.Value, sample.Labels...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err)
+	}
+	s.out <- metric
+}
+
+// History is the size of the history of workloads, with its losses.
+type History struct {
+	history.Size
+	// Lost counts lost samples.
+	Lost int64
+}
+
+// history sends the size of the history.
+func (s *scrape) history(h History) {
+	s.send(capability.Sample{Metric: nameSeries, Value: float64(h.Series)})
+	s.send(capability.Sample{Metric: nameSeriesRefused, Value: float64(h.Refused)})
+	s.send(capability.Sample{Metric: nameHistoryBytes, Value: float64(h.Bytes)})
+	stopped := 0.0
+	if h.Stopped {
+		stopped = 1
+	}
+	s.send(capability.Sample{Metric: nameHistoryStored, Value: float64(h.Stored)})
+	s.send(capability.Sample{Metric: nameHistoryStopped, Value: stopped})
+	s.send(capability.Sample{Metric: nameHistoryLost, Value: float64(h.Lost)})
+}
+
+// nri sends the state of the connection to the container runtime.
+func (s *scrape) nri(status nri.Status) {
+	connected := 0.0
+	if status.State == nri.Connected {
+		connected = 1
+	}
+	s.send(capability.Sample{Metric: nameConnected, Value: connected})
+	s.send(capability.Sample{Metric: nameConnections, Value: float64(status.Connections)})
+	s.send(capability.Sample{Metric: nameLate, Value: float64(status.Late)})
+	s.send(capability.Sample{Metric: nameRuntime, Value: 1, Labels: []string{status.Runtime, status.RuntimeVersion, status.NRIVersion}})
+}

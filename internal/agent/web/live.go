@@ -1,0 +1,240 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/window"
+)
+
+const (
+	// lineEvery is the time between two lines of a stream. madeEvery is the minimum time between two views: each locks
+	// the agent's mutex, for which requests of the container runtime wait.
+	lineEvery = time.Second
+	madeEvery = 200 * time.Millisecond
+	// patience is how long a viewer may need to read a line.
+	patience = 5 * time.Second
+	// keptLines is how many lines a viewer may be behind before it gets a whole view again.
+	keptLines = 8
+	// mostViewers bounds the streams.
+	mostViewers = 100
+)
+
+// Live shows a node, or a cluster, to all viewers. It is safe for concurrent use.
+type Live[V any] struct {
+	look  func() (*V, error)
+	delta func(now, before *V) view.Delta
+	page  func() *http.ServeMux
+	log   *slog.Logger
+	// past is nil without a history. reads has one slot for each concurrent answer from it.
+	past  Past
+	reads chan struct{}
+
+	mu      sync.Mutex
+	viewers int
+	// now is the last view that was made. shown is the view that viewers have after the last line.
+	now, shown *moment[V]
+	// lines are the last lines. number is the number of the newest line, due the time of the next.
+	lines  [][]byte
+	number int
+	due    time.Time
+}
+
+// moment is a view, and its encoded line once a viewer needs it.
+type moment[V any] struct {
+	view *V
+	at   time.Time
+	text []byte
+}
+
+// line returns the view as a line, encoded once for all viewers.
+func (m *moment[V]) line() (text []byte, err error) {
+	if m.text == nil {
+		m.text, err = line(m.view)
+	}
+	return m.text, err
+}
+
+// NewNode shows the present views that look returns. No code may change a view afterwards.
+func NewNode(look func() (*view.View, error), log *slog.Logger) *Live[view.View] {
+	return &Live[view.View]{look: look, delta: (*view.View).Since, page: nodePage, log: log, reads: make(chan struct{}, mostReads)}
+}
+
+// NewCluster is NewNode for a cluster. Its page links to nodes/NAME/ of each node.
+func NewCluster(look func() (*view.Cluster, error), log *slog.Logger) *Live[view.Cluster] {
+	return &Live[view.Cluster]{look: look, delta: (*view.Cluster).Since, page: clusterPage, log: log}
+}
+
+// Handler returns the handler for the page and its data.
+func (n *Live[V]) Handler() http.Handler {
+	mux := n.page()
+	mux.HandleFunc("GET "+window.ViewPath, n.view)
+	mux.HandleFunc("GET "+window.StreamPath, n.stream)
+	mux.HandleFunc("GET "+window.PastPath, n.history)
+	return mux
+}
+
+// view sends the present view.
+func (n *Live[V]) view(w http.ResponseWriter, _ *http.Request) {
+	text, err := n.text()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(text); err != nil {
+		n.log.Debug("view not sent", "error", err) // the client went away
+	}
+}
+
+// text returns a recent view, as a line.
+func (n *Live[V]) text() ([]byte, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now, err := n.made()
+	if err != nil {
+		return nil, err
+	}
+	return now.line()
+}
+
+// made returns a recent view. The caller holds the mutex.
+func (n *Live[V]) made() (*moment[V], error) {
+	if n.now != nil && time.Since(n.now.at) < madeEvery {
+		return n.now, nil
+	}
+	v, err := n.look()
+	if err != nil {
+		return nil, err
+	}
+	n.now = &moment[V]{view: v, at: time.Now()}
+	return n.now, nil
+}
+
+// errCrowd means that the maximum number of viewers is reached.
+var errCrowd = fmt.Errorf("%d pages are open already; close one", mostViewers)
+
+// enter adds a viewer.
+func (n *Live[V]) enter() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.viewers == mostViewers {
+		return errCrowd
+	}
+	n.viewers++
+	return nil
+}
+
+// leave removes a viewer.
+func (n *Live[V]) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.viewers--; n.viewers == 0 {
+		n.now, n.shown, n.lines = nil, nil, nil // an agent without viewers stores no view
+	}
+}
+
+// stream sends a view, and then changes, until the viewer goes away or is too slow.
+func (n *Live[V]) stream(w http.ResponseWriter, r *http.Request) {
+	if err := n.enter(); err != nil {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer n.leave()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Connection", "close") // a later request would have the deadline of a viewer
+	if r.Method == http.MethodHead {
+		return
+	}
+	if err := n.send(w, r); err != nil {
+		n.log.Debug("viewer dropped", "viewer", r.RemoteAddr, "error", err)
+	}
+}
+
+// send sends lines as they come.
+func (n *Live[V]) send(w http.ResponseWriter, r *http.Request) error {
+	out := http.NewResponseController(w)
+	for seen := -1; ; {
+		lines, number, wait, err := n.since(seen)
+		if err != nil {
+			return err
+		}
+		if err := out.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return fmt.Errorf("deadline of a viewer: %w", err)
+		}
+		for _, line := range lines {
+			if _, err := w.Write(line); err != nil {
+				return fmt.Errorf("send to a viewer: %w", err)
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("send to a viewer: %w", err)
+		}
+		seen = number
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// since returns the lines after line number seen, the number of the last line, and how long to wait for the next. A new
+// viewer, or a viewer that is far behind, first gets a whole view.
+func (n *Live[V]) since(seen int) (lines [][]byte, number int, wait time.Duration, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.advance(); err != nil {
+		return nil, 0, 0, err
+	}
+	wait = max(time.Until(n.due), time.Millisecond)
+	if behind := n.number - seen; seen >= 0 && behind <= len(n.lines) {
+		return n.lines[len(n.lines)-behind:], n.number, wait, nil
+	}
+	whole, err := n.shown.line()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	return [][]byte{whole}, n.number, wait, nil
+}
+
+// advance makes the next line, if it is due. The caller holds the mutex.
+func (n *Live[V]) advance() error {
+	if n.shown != nil && time.Now().Before(n.due) {
+		return nil
+	}
+	now, err := n.made()
+	if err != nil {
+		return err
+	}
+	if n.shown != nil {
+		next, err := n.delta(now.view, n.shown.view).Line()
+		if err != nil {
+			return err
+		}
+		if len(n.lines) == keptLines {
+			n.lines = n.lines[1:]
+		}
+		n.lines = append(slices.Clip(n.lines), next) // viewers still read the old list
+		n.number++
+	}
+	n.shown, n.due = now, time.Now().Add(lineEvery)
+	return nil
+}
+
+// line encodes a value as a line.
+func line(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode view: %w", err)
+	}
+	return append(text, '\n'), nil
+}

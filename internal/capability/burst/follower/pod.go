@@ -1,0 +1,65 @@
+package follower
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/engine/reconcile"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+// Pod is the group of a pod, whose quota the kubelet computed from the limits of the pod's containers. burst.Pod
+// computes the values that it must have.
+type Pod struct {
+	*Follower
+	law    burst.Pod
+	beside beside
+}
+
+// OpenPod opens the group of a pod as Open does.
+func OpenPod(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.Duration) *Pod {
+	f := Open(host, writer, path, now)
+	if f == nil {
+		return nil
+	}
+	return &Pod{Follower: f}
+}
+
+// Gather replaces the containers of the pod: bursting ones and others. cpus is the number of online CPUs. more is true
+// if others has a new container in a pod with an unlimited one: until the next check, the pod can use more than the
+// last decision assumed.
+func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighbour, cpus int) (more bool) {
+	first := len(p.law.Groups) == 0
+	p.law.Groups = bursting
+	more = p.beside.take(others, first)
+	p.law.SetUnlimited(now, p.beside.names())
+	if p.law.Raised() || p.law.Saves() { // restore what no container needs any more
+		p.writer.Set(now, p.Wanted(nil, 0)...)
+	}
+	p.law.Limit = p.Own()
+	if p.Burst != nil {
+		p.law.Burst = p.Burst.Stands().Rate()
+	}
+	p.Charge(now)
+	p.law.Expose(cpus)
+	return more
+}
+
+// Wanted returns the values that the pod must have once changing, if any, has this quota in its period.
+func (p *Pod) Wanted(changing *burst.Group, quota unit.Micros) []reconcile.Move {
+	return p.Moves(p.law.Extra(changing, quota))
+}
+
+// Charge charges what the containers that do not burst used up to now.
+func (p *Pod) Charge(now time.Duration) {
+	if p.law.Unlimited() {
+		p.law.Charge(now, p.beside.used())
+	}
+}
+
+// Raised reports whether the containers still need the pod's raised quota.
+func (p *Pod) Raised() bool { return p.law.Raised() }
+
+// Saves reports whether the containers still need the pod's burst.
+func (p *Pod) Saves() bool { return p.law.Saves() }

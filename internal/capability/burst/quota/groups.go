@@ -1,0 +1,105 @@
+package quota
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/capability/burst/credit"
+	"github.com/berth-project/berth/internal/capability/burst/follower"
+	"github.com/berth-project/berth/internal/capability/burst/headroom"
+	"github.com/berth-project/berth/internal/engine/reconcile"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/node/roster"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+// Options are the dependencies of Groups. Every field is required.
+type Options struct {
+	Root *hostfs.Root
+	Host *cgroup.Host
+	// Clock is monotonic, Now is the time of day.
+	Clock func() time.Duration
+	Now   func() time.Time
+	Log   *slog.Logger
+	// Slice is how much quota the kernel now hands to one CPU, Tick a constant of the running kernel.
+	Slice func() unit.Micros
+	Tick  time.Duration
+	// Fail receives failures of the agent's own work, and Late how much later than planned a check came. Changed is
+	// called when a workload enters another state, Limited with the reason why a workload is at its limit.
+	Fail    func(what string, err error)
+	Late    func(time.Duration)
+	Changed func()
+	Limited func(w *workload.Workload, cause, text string)
+}
+
+// Groups maintains the quotas of the workload groups as burst decides them: it checks each group when due, lets burst
+// decide, and has the decision written. It is not safe for concurrent use.
+type Groups struct {
+	opts Options
+	// roster has the workloads and finds their groups; taken is the number of its changes processed.
+	roster *roster.Roster
+	taken  uint64
+	groupSet
+	accounts
+	// writer writes the quotas, and knows the other writers.
+	writer    *reconcile.Quotas
+	pool      headroom.Pool
+	scheduler kernel.Scheduler
+	// worst is the largest delay of a check, moved the last change of the shared CPUs.
+	worst, moved time.Duration
+}
+
+// New returns the Groups of the workloads of a roster, without groups yet.
+func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
+	return &Groups{
+		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, writer: writer,
+		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*follower.Pod{}},
+	}
+}
+
+// Yield restores the limits of a pod's containers at once, without burst, because the kubelet is about to resize the
+// pod. The kernel refuses a quota below the burst, and the pod's present spec may not be known here yet.
+func (q *Groups) Yield(uid string) {
+	now := q.opts.Clock()
+	for _, m := range q.order {
+		if m.workload.Pod.UID != uid || m.state != burst.StateActive {
+			continue
+		}
+		quota, kernel := m.law.Yield(now)
+		var moves []reconcile.Move
+		if quota {
+			moves = append(moves, m.quotaMove())
+		}
+		if kernel {
+			moves = append(moves, m.burstMove())
+		}
+		if len(moves) > 0 {
+			q.commit(m, now, moves...)
+		}
+	}
+}
+
+// Ended records which quotas were restored because the agent stops. Until another agent starts, these groups use their
+// limits only, and that agent must not treat the use as a burst.
+func (q *Groups) Ended() {
+	for _, m := range q.order {
+		if m.state == burst.StateActive && !q.writer.Journaled(m.Max) {
+			m.law.PutBack()
+		}
+	}
+}
+
+// Close releases all groups. Their values stay as they are.
+func (q *Groups) Close() {
+	for _, m := range q.order {
+		q.drop(m)
+	}
+	q.above.Close()
+	for path := range q.pods {
+		q.dropPod(path)
+	}
+}

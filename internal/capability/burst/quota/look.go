@@ -1,0 +1,294 @@
+package quota
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/engine/reconcile"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+const (
+	// quotaEvery is how often the quota is read back: systemd's daemon-reload, for example, rewrites it.
+	quotaEvery = time.Second
+	// rereadEvery is how often everything else about a group is read: burst, CPUs, counters.
+	rereadEvery = 5 * time.Second
+)
+
+// looks says when a group is checked.
+type looks struct {
+	// due is the next check, quotaDue the next check of the quota, rereadDue the next full reading.
+	due, quotaDue, rereadDue time.Duration
+}
+
+// Look is one turn of observe, decide, plan and apply for one group of the last Due, unless the group was released.
+func (q *Groups) Look(i int) {
+	m := q.due[i]
+	if m.state != burst.StateActive {
+		return
+	}
+	usage, err := m.Group.Usage()
+	now := q.opts.Clock()
+	if err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	q.worst = max(q.worst, now-m.due)
+	q.opts.Late(max(now-m.due, 0))
+	used := m.law.Look(now, usage)
+	if err := q.readBack(m, now, used); err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	if m.state != burst.StateActive {
+		return
+	}
+	if p := q.pods[m.workload.Pod.Group]; p != nil {
+		p.Charge(now)
+	}
+	m.law.Decide(used)
+	m.due = now + m.law.Decision.Next
+	q.reportLimited(m)
+	if !m.law.Decision.Write {
+		return
+	}
+	if move := m.quotaMove(); !m.Max.Held(now, move.Value) {
+		q.commit(m, now, move)
+	}
+}
+
+// readBack reads as little as is due. It reads the throttling counters if the group may have been throttled, and the
+// quota every second, with the CPUs for a while after the shared CPUs changed. It reads everything every rereadEvery,
+// or when throttling or quota moved.
+func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error {
+	due := now >= m.rereadDue
+	if !due && m.law.MayBeThrottled(used) {
+		before := m.throttling.Throttled
+		if err := m.readThrottling(); err != nil {
+			return err
+		}
+		due = m.throttling.Throttled > before
+	}
+	if !due && now >= m.quotaDue {
+		m.quotaDue = now + quotaEvery
+		if now-q.moved < rereadEvery { // systemd may take seconds to move a group to its new CPUs
+			m.takeCPUs(q.pool.Online)
+		}
+		stands, err := m.Group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
+		if err != nil {
+			return fmt.Errorf("read quota: %w", err)
+		}
+		due = !stands
+	}
+	if !due {
+		return nil
+	}
+	m.quotaDue, m.rereadDue = now+quotaEvery, now+rereadEvery
+	return q.reread(m, now)
+}
+
+// reread reads all facts of the group: quota, period, burst, throttling, CPUs. The quotas above it are read every
+// second for all groups (share).
+func (q *Groups) reread(m *Group, now time.Duration) error {
+	if err := m.readThrottling(); err != nil {
+		return err
+	}
+	bandwidth, err := m.Group.Bandwidth()
+	if err != nil {
+		return fmt.Errorf("read bandwidth: %w", err)
+	}
+	switch q.writer.See(now, m.Max, m.writers(), bandwidth.Max()) {
+	case reconcile.SeenOriginal: // credit stays, cut to the new capacity
+		m.law.Resized()
+		q.settleState(m)
+	case reconcile.SeenLeft:
+		q.enter(m, burst.StateDrift, m.Max.Left())
+	case reconcile.SeenExpected, reconcile.SeenForeign, reconcile.SeenReturned:
+	}
+	if m.state != burst.StateActive {
+		return nil
+	}
+	m.law.Facts.Slice = q.opts.Slice()
+	q.take(m, bandwidth)
+	q.checkNested(m, now)
+	q.checkBurst(m, bandwidth, now)
+	return nil
+}
+
+// checkBurst compares the kernel's burst with the desired one and writes it when the policy starts. A burst that is not
+// Berth's is its writer's: the kubelet has a burst of its own (kubernetes/enhancements#6333). While it is left to
+// another writer the quota still moves, and the law includes that burst.
+func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
+	if !m.workload.Burst.KernelBurst || !m.law.Facts.HasBurst || m.law.Facts.LimitQuota <= 0 {
+		return
+	}
+	q.writer.See(now, m.Burst, burstWriters(b), b.BurstValue())
+	m.law.ForeignBurst = m.Burst.Left() != "" || b.Burst > 0 && !q.writer.Journaled(m.Burst)
+	if move := m.burstMove(); !m.law.ForeignBurst && !m.Burst.Held(now, move.Value) {
+		q.commit(m, now, move)
+	}
+}
+
+// writers says what another program's quota of m's group means: the limit of the workload's specification is a resize.
+// A held resize is written before the pod's status says that the kubelet does not hold it any more.
+func (m *Group) writers() plan.Writers {
+	return plan.Writers{Limits: [2]unit.CPUs{m.workload.Limit, m.workload.Asked}, InForce: m.workload.InForce, Lifted: true, PutsBack: true, Chosen: true}
+}
+
+// burstWriters says what another program's burst means: no specification names it, and every write of a burst is
+// deliberate.
+func burstWriters(b cgroup.Bandwidth) plan.Writers {
+	return plan.Writers{Chosen: true, Meant: b.Burst > 0}
+}
+
+func (m *Group) readThrottling() error {
+	throttling, err := m.Group.Throttling()
+	if err != nil {
+		return fmt.Errorf("read throttling: %w", err)
+	}
+	m.throttling = throttling
+	return nil
+}
+
+// take stores the current values in the facts. The limit follows the period: the kernel doubles a period that its timer
+// cannot follow, with quota and burst.
+func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
+	m.takeBandwidth(b)
+	m.takeCPUs(q.pool.Online)
+}
+
+// takeCPUs stores the number of the group's CPUs in the facts: what it may use in addition to its quota, and the
+// largest useful quota, depend on it.
+func (m *Group) takeCPUs(online cpuset.Set) {
+	m.law.Facts.CPUs = online.Size()
+	if cpus, err := m.Group.EffectiveCPUs(); err == nil && !cpus.IsEmpty() {
+		m.law.Facts.CPUs = cpus.Size()
+	}
+}
+
+func (m *Group) takeBandwidth(b cgroup.Bandwidth) {
+	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
+	if quota, period, err := m.Max.Original().Pair(); err == nil && period == b.Period && m.Max.IsSettled() {
+		m.law.Facts.LimitQuota = quota
+	}
+	m.law.Facts.Period, m.law.Facts.Standing, m.law.Facts.Burst, m.law.Facts.HasBurst = b.Period, b.Quota, b.Burst, b.HasBurst
+}
+
+// quotaMove returns the quota of the last decision. The kernel accepts none below the burst in force.
+func (m *Group) quotaMove() reconcile.Move {
+	return reconcile.Move{
+		Quota: m.Max, Value: cgroup.MaxValue(max(m.law.Decision.Quota, m.law.Facts.Burst), m.law.Facts.Period),
+		Workload: m.workload.Name, Why: m.law.Why(),
+	}
+}
+
+// burstMove returns the kernel's own burst that the policy asks for.
+func (m *Group) burstMove() reconcile.Move {
+	return reconcile.Move{
+		Quota: m.Burst, Value: cgroup.BurstValue(m.law.KernelBurst(), m.law.Facts.Period), Workload: m.workload.Name,
+		Why: fmt.Sprintf("policy %s: the kernel's own burst, at most the limit's quota", m.workload.Burst.Policy),
+	}
+}
+
+// commit has moves of m written together with those of the groups that follow it, and records what the kernel made of
+// them.
+func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
+	quota, own := m.law.Facts.Standing, moves
+	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.Max }) {
+		quota = m.law.Decision.Quota
+	}
+	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
+		moves = append(moves, pod.Wanted(&m.law, quota)...)
+	}
+	for _, f := range m.nested {
+		moves = append(moves, m.wantedBelow(f, quota)...)
+	}
+	q.writer.Set(now, moves...)
+	for _, v := range own {
+		m.takeOver(v.Quota)
+		switch err := v.Quota.Err(); {
+		case v.Quota.Gone():
+			q.suspend(m, err.Error())
+			return
+		case err != nil: // another writer wrote, or the kernel refused: the next check reads everything
+			m.rereadDue = now
+		}
+	}
+}
+
+// takeOver updates the facts after a write of the quota or the burst of m.
+func (m *Group) takeOver(written *reconcile.Quota) {
+	n, period, err := written.Stands().Pair()
+	switch {
+	case err != nil:
+	case written == m.Burst:
+		m.law.Facts.Burst = n
+	default:
+		m.law.Facts.Standing, m.law.Facts.Period = n, period
+	}
+}
+
+// reportLimited reports once why a group cannot get what its policy asks for.
+func (q *Groups) reportLimited(m *Group) {
+	reason, before := cmp.Or(m.law.Limited(&q.pool), q.throttles(m)), m.limited
+	m.limited = reason
+	if q.pool.Unknown() {
+		return // a moment after the start
+	}
+	if reason != "" && (m.reportedReason != m.law.Decision.Reason || before == "") {
+		q.opts.Limited(m.workload, m.law.Decision.Reason.String(), reason)
+	}
+	m.reportedReason = m.law.Decision.Reason
+}
+
+// idleBandwidth checks whether the quota is unchanged, and reads everything if it is not, or every rereadEvery, as
+// readBack does.
+func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
+	f := &m.law.Facts
+	if now < m.rereadDue {
+		stands, err := m.Group.Stands(f.Standing, f.Period)
+		if err != nil || stands {
+			return cgroup.Bandwidth{Quota: f.Standing, Period: f.Period, Burst: f.Burst, HasBurst: f.HasBurst}, err
+		}
+	}
+	m.rereadDue = now + rereadEvery
+	return m.Group.Bandwidth()
+}
+
+// recheckIdle checks once a second the workload groups that are not checked otherwise: a limit may appear, a policy may
+// change, and an offline group's use is counted. It reports whether any of them bursts from now on.
+func (q *Groups) recheckIdle(now time.Duration) (some bool) {
+	for _, m := range q.order {
+		if m.Group != nil && m.state != burst.StateActive {
+			q.recheck(m, now)
+			some = some || m.state == burst.StateActive
+		}
+	}
+	return some
+}
+
+// recheck checks one such group.
+func (q *Groups) recheck(m *Group, now time.Duration) {
+	b, err := m.idleBandwidth(now)
+	if err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	if m.state == burst.StateDrift || !q.writer.Journaled(m.Max) { // otherwise it is about to be restored
+		switch q.writer.See(now, m.Max, m.writers(), b.Max()) {
+		case reconcile.SeenLeft:
+			return
+		case reconcile.SeenReturned:
+			q.retake(m, b, now)
+			return
+		case reconcile.SeenExpected, reconcile.SeenOriginal, reconcile.SeenForeign:
+		}
+	}
+	q.resume(m, b, now)
+}

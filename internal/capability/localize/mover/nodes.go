@@ -1,0 +1,80 @@
+package mover
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/pages"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// tiersDir has a directory for each memory tier, since Linux 6.1.
+const tiersDir = "sys/devices/virtual/memory_tiering"
+
+// Nodes returns the NUMA nodes of a host for package locality, with the tiers of their memory. On a kernel without
+// tiers all memory is in the same tier.
+func Nodes(root *hostfs.Root, t *topology.Topology) (locality.Nodes, error) {
+	tiers, err := tiersOf(root.FS())
+	if err != nil {
+		return nil, fmt.Errorf("memory tiers: %w", err)
+	}
+	nodes := make(locality.Nodes, 0, len(t.Nodes))
+	for _, n := range t.Nodes {
+		id := int(n.ID)
+		nodes = append(nodes, locality.Node{ID: id, CPUs: n.CPUs, Distances: n.Distances, Bytes: n.MemoryBytes, Tier: tiers[id]})
+	}
+	return nodes, nil
+}
+
+// tiersOf returns the tier of each node.
+func tiersOf(tree fs.FS) (map[int]int, error) {
+	lists, err := fs.Glob(tree, path.Join(tiersDir, "memory_tier*", "nodelist"))
+	if err != nil {
+		return nil, fmt.Errorf("find: %w", err)
+	}
+	tiers := map[int]int{}
+	for _, name := range lists {
+		tier, err := strconv.Atoi(strings.TrimPrefix(path.Base(path.Dir(name)), "memory_tier"))
+		if err != nil {
+			continue // memory_tiering has files of other names
+		}
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		nodes, err := cpuset.Parse(strings.TrimSpace(string(data)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for node := range nodes.All() {
+			tiers[node] = tier
+		}
+	}
+	return tiers, nil
+}
+
+// Memory returns the present or recorded memory of the nodes, by id. Nodes without memory are not in the map.
+func Memory(files pages.Files, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
+	zones, err := pages.ReadZones(files)
+	if err != nil {
+		return nil, fmt.Errorf("room: %w", err)
+	}
+	all := map[int]locality.NodeMemory{}
+	for _, n := range nodes {
+		if n.Bytes == 0 {
+			continue
+		}
+		now, err := pages.ReadNode(files, n.ID, zones[n.ID])
+		if err != nil {
+			return nil, fmt.Errorf("room: %w", err)
+		}
+		all[n.ID] = locality.NodeMemory(now)
+	}
+	return all, nil
+}

@@ -1,0 +1,298 @@
+package mover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/linux/pages"
+)
+
+// mostRounds bounds how often the processes of a group are listed: a fork storm adds new ones each time.
+const mostRounds = 32
+
+// lookShare is the cost of examining memory that does not move: 1/lookShare of its size counts against the order's
+// turn.
+const lookShare = 4
+
+// page is one page that should leave its node. It is small: lists have up to 65,536 pages.
+type page struct {
+	address uint64
+	node    int32
+	order   uint8 // the page has 1<<order base pages
+	blocked bool  // a target had no free block of its size
+	shared  bool  // of shared memory that other processes have mapped too
+}
+
+// base returns the number of its base pages, and size the number of its bytes.
+func (g page) base() int64 { return 1 << g.order }
+func (g page) size() int64 { return pages.Size << g.order }
+
+// lot is equal for pages that one call may move together, and greater for larger pages.
+func (g page) lot() int {
+	lot := int(g.order)<<32 | int(g.node)<<1
+	if g.shared {
+		lot |= 1
+	}
+	return lot
+}
+
+// walk is the position of a pass in the group.
+type walk struct {
+	done   map[int]uint64 // start times of the processes that were walked, by id
+	todo   []int
+	rounds int
+	stuck  int // processes that did not answer
+
+	pid      int
+	process  *pages.Process
+	mappings []pages.Mapping
+	at       int    // index of the present mapping
+	from     uint64 // address in that mapping, 0 for its start
+	policies *pages.Policies
+	blocks   *pages.Blocks // nil until needed
+	pins     bool
+	asked    bool            // pins is known
+	held     map[uint64]bool // mappings that a device holds, by start address
+	seen     pages.Seen
+}
+
+// leave ends the walk of a process.
+func (w *walk) leave() {
+	if w.policies != nil {
+		w.policies.Close()
+	}
+	*w = walk{done: w.done, todo: w.todo, rounds: w.rounds, stuck: w.stuck, seen: w.seen}
+}
+
+// mapping returns the mapping of a page.
+func (w *walk) mapping(g page) pages.Mapping {
+	i, _ := slices.BinarySearchFunc(w.mappings, g.address, func(m pages.Mapping, a uint64) int {
+		if m.End <= a {
+			return -1
+		}
+		return 1
+	})
+	return w.mappings[i]
+}
+
+// hold remembers mappings that a device may hold: a call moved none of their pages. Another try would stop the users of
+// the pages once more, and move nothing.
+func (w *walk) hold(lists ...[]page) {
+	if w.held == nil {
+		w.held = map[uint64]bool{}
+	}
+	for _, list := range lists {
+		for _, g := range list {
+			w.held[w.mapping(g).Start] = true
+		}
+	}
+}
+
+// spare appends to held the pages of a list that are in the mappings of hold, and returns the other pages as rest.
+func (w *walk) spare(held, list []page) (all, rest []page) {
+	if len(w.held) == 0 {
+		return held, list
+	}
+	for _, g := range list {
+		if w.held[w.mapping(g).Start] {
+			held = append(held, g)
+		} else {
+			rest = append(rest, g)
+		}
+	}
+	return held, rest
+}
+
+// collect walks until there are enough pages for a call, or to the end of a process. It reports whether there is more
+// to walk.
+func (p *pass) collect(ctx context.Context) (bool, error) {
+	w, want := &p.walk, p.pace.Ahead()
+	p.kept.batch = slices.Grow(p.kept.batch[:0], want+pages.Stretch/pages.Size)
+	p.batch = p.kept.batch
+	if w.process == nil {
+		if more, err := p.enter(); !more || err != nil {
+			return more, err
+		}
+	}
+	for w.at < len(w.mappings) && len(p.batch) < want && p.budget > 0 {
+		if p.canceled(ctx) {
+			return true, ErrCanceled
+		}
+		if err := p.look(); err != nil {
+			return true, err
+		}
+	}
+	if p.kept.batch = p.batch; w.at == len(w.mappings) && len(p.batch) == 0 {
+		w.leave()
+	}
+	return true, nil
+}
+
+// enter begins the next process that was not walked yet. It returns false if there is none: the walk is over.
+func (p *pass) enter() (bool, error) {
+	w := &p.walk
+	for {
+		if len(w.todo) == 0 {
+			if more, err := p.processes(); !more || err != nil {
+				return false, err
+			}
+		}
+		w.pid, w.todo = w.todo[0], w.todo[1:]
+		process, err := pages.Open(p.m.opts.Kernel, w.pid)
+		if err == nil && w.done[w.pid] == process.Start {
+			continue
+		}
+		if err != nil {
+			w.done[w.pid] = 0 // the next list walks the id again only if its process can be opened
+			return true, err
+		}
+		w.done[w.pid], w.process = process.Start, process
+		w.mappings, err = process.Mappings()
+		return true, err
+	}
+}
+
+// processes lists the processes of the group, and reports whether any was not walked yet.
+func (p *pass) processes() (bool, error) {
+	w := &p.walk
+	all, err := p.m.opts.Groups.Processes(p.order.Group)
+	if err != nil {
+		return false, err
+	}
+	w.rounds++
+	if w.rounds > mostRounds {
+		p.report.warn("new processes in each of %d rounds: the last ones were not walked", mostRounds)
+		return false, nil
+	}
+	// A walked process may have ended, and another process have its id: that process is new.
+	w.todo = slices.DeleteFunc(all, func(pid int) bool {
+		start, walked := w.done[pid]
+		if !walked {
+			return false
+		}
+		now, err := pages.Open(p.m.opts.Kernel, pid)
+		return err != nil || now.Start == start
+	})
+	return len(w.todo) > 0, nil
+}
+
+// look examines the next stretch of a mapping, and adds the pages that must move to the batch.
+func (p *pass) look() error {
+	w := &p.walk
+	m := &w.mappings[w.at]
+	from, size := max(w.from, m.Start), int64(pages.Size)
+	if m.Kind == pages.Huge {
+		policy, err := p.policy(m.Start)
+		if err != nil {
+			return err
+		}
+		size = max(cmp.Or(policy.PageSize, m.PageSize), pages.HugeSize)
+	}
+	next, err := w.process.Look(*m, from, size, &w.seen)
+	if err != nil {
+		return err
+	}
+	p.budget -= int64(next-from) / lookShare
+	if again, err := p.take(m, size); again || err != nil {
+		return err
+	}
+	if w.from = next; next >= m.End {
+		w.at, w.from = w.at+1, 0
+	}
+	return nil
+}
+
+// take adds the pages that were seen on other nodes to the batch, or counts why they stay. It reports whether the
+// stretch must be examined again, because the mapping is of a pool.
+func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
+	w := &p.walk
+	each, order := size/pages.Size, uint8(bits.Len64(uint64(size/pages.Size))-1)
+	var policy pages.Policy
+	if i := slices.IndexFunc(w.seen.Nodes, p.remote); i >= 0 {
+		if policy, err = p.policy(m.Start); err != nil {
+			return false, err
+		}
+		if policy.Huge && m.Kind != pages.Huge {
+			m.Kind = pages.Huge
+			return true, nil
+		}
+	}
+	p.report.Found += w.seen.Swapped
+	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
+	for i, node := range w.seen.Nodes {
+		if !p.remote(node) {
+			continue
+		}
+		p.report.Found += each
+		switch {
+		case policy.Own:
+			p.report.leave(locality.LeftPolicy, each)
+		case len(p.targets[int(node)]) == 0:
+			p.report.leave(locality.LeftTier, each)
+		case w.held[m.Start]:
+			p.report.leave(locality.LeftPinned, each)
+		case w.seen.Others[i] && (m.Memory == "" || m.Kind != pages.Shared):
+			p.report.leave(locality.LeftShared, each)
+		default:
+			p.batch = append(p.batch, page{address: w.seen.Addresses[i], order: order, node: node, shared: w.seen.Others[i]})
+		}
+	}
+	return false, nil
+}
+
+func (p *pass) remote(node int32) bool { return node >= 0 && !p.order.Local.Contains(int(node)) }
+
+// policy returns the memory policy of the mapping that begins at an address.
+func (p *pass) policy(start uint64) (pages.Policy, error) {
+	w := &p.walk
+	if w.policies == nil {
+		var err error
+		if w.policies, err = w.process.Policies(w.mappings); err != nil {
+			return pages.Policy{}, err
+		}
+	}
+	policy, err := w.policies.At(start)
+	if err == nil && policy.Assumed {
+		p.report.warn("process %d: a mapping is larger than %d GiB, whose memory policy takes too long to read: "+
+			"from there on the policy of the process is assumed", w.pid, int64(pages.LongestHeld)>>30)
+	}
+	return policy, err
+}
+
+// mayBeHuge reports whether the mapping of a page has transparent huge pages.
+func (p *pass) mayBeHuge(g page) (bool, error) {
+	w := &p.walk
+	if w.blocks == nil {
+		var err error
+		if w.blocks, err = w.process.Blocks(w.mappings); err != nil {
+			return false, err
+		}
+	}
+	return w.blocks.In(w.mapping(g).Start), nil
+}
+
+// busy returns why a page stays that the kernel could not isolate.
+func (p *pass) busy() locality.Left {
+	if p.pinned() {
+		return locality.LeftPinned
+	}
+	return locality.LeftBusy
+}
+
+// pinned reports whether the process has pinned memory.
+func (p *pass) pinned() bool {
+	w := &p.walk
+	if !w.asked && w.process != nil {
+		w.asked = true
+		pinned, err := w.process.Pinned()
+		w.pins = pinned && err == nil || slices.ContainsFunc(w.mappings, func(m pages.Mapping) bool { return m.Kind == pages.Device })
+		if err != nil && !errors.Is(err, pages.ErrExited) {
+			p.report.warn("process %d: %v", w.pid, err)
+		}
+	}
+	return w.pins
+}

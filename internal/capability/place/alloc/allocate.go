@@ -1,0 +1,158 @@
+package alloc
+
+import "github.com/berth-project/berth/internal/linux/topology"
+
+// Allocate returns the best CPUs for a pod, or why there are none. It only reads t and r; the answer's slices belong
+// to s until its next use.
+func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
+	n, no := m.check(t, r)
+	if no.Code != Placed {
+		return Answer{}, no
+	}
+	s.m, s.inexact, s.budget = m, false, budget
+	for try, more := firstAttempt(r); more; try, more = try.next(r) {
+		if no = s.attempt(t, r, n, try); no.Code == Placed {
+			return s.answer(r, try), no
+		}
+	}
+	return Answer{}, no
+}
+
+// check returns how many CPUs the request asks for, or a refusal that needs no search.
+func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
+	n, ok := r.total()
+	if !ok {
+		return 0, Refusal{Code: BadRequest}
+	}
+	k := m.kindFor(r)
+	if r.BindStrength == Required && r.Bind == FullPCPUs {
+		for _, want := range r.Wants {
+			if k.threads > 0 && want.CPUs%k.threads != 0 {
+				return 0, Refusal{Code: NotWholeCores, Want: want.CPUs, Have: k.threads}
+			}
+		}
+	}
+	free := k.cpus
+	free.andNot(&t.cpus)
+	free.andNot(&t.withheld)
+	if have := free.size(); have < n {
+		return 0, Refusal{Code: TooFewCPUs, Want: n, Have: have}
+	}
+	return n, Refusal{}
+}
+
+// attempt is the set of preferences that the search insists on.
+type attempt struct {
+	exclusive Exclusive
+	apart     bool
+	dropped   Dropped
+}
+
+// firstAttempt insists on all preferences.
+func firstAttempt(r *Request) (attempt, bool) {
+	return attempt{exclusive: r.Exclusive, apart: r.NUMAExclusive != NUMAShared}, true
+}
+
+// next drops the NUMA exclusivity, then the other exclusivity instead, then both.
+func (a attempt) next(r *Request) (attempt, bool) {
+	next := a.dropped + 1
+	for ; next <= DroppedExclusive|DroppedNUMAExclusive; next++ {
+		apart := next&DroppedNUMAExclusive == 0 || r.NUMAExclusive == NUMAExclusivePreferred
+		exclusive := next&DroppedExclusive == 0 || r.Exclusive != NotExclusive && r.ExclusiveStrength == Preferred
+		if apart && exclusive {
+			break
+		}
+	}
+	a, _ = firstAttempt(r)
+	a.dropped = next
+	if next&DroppedNUMAExclusive != 0 {
+		a.apart = false
+	}
+	if next&DroppedExclusive != 0 {
+		a.exclusive = NotExclusive
+	}
+	return a, next <= DroppedExclusive|DroppedNUMAExclusive
+}
+
+// attempt solves the request with the preferences of try.
+func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
+	if no := s.limit(t, r, n, try); no.Code != Placed {
+		return no
+	}
+	if nodes := r.spanned(s.m, &s.p); nodes != 0 && share(s, nodes) {
+		return Refusal{}
+	}
+	if r.Domain == AnyDomain {
+		return s.solve()
+	}
+	if s.solveOneL3() {
+		return Refusal{}
+	}
+	s.p.inOneNode(InOneDomain)
+	return s.solve()
+}
+
+// limit prepares the problem of an attempt, with the number of nodes that the policy allows.
+func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
+	most := none
+	if r.NUMA == Restricted {
+		s.pose(&Taken{}, r, n, try)
+		var no Refusal
+		if most, no = s.fewest(); no.Code != Placed {
+			return no
+		}
+	}
+	s.pose(t, r, n, try)
+	if most != none {
+		s.p.most, s.p.scope = most, InFewNodes
+	}
+	return Refusal{}
+}
+
+// solve finds the best answer of the problem, or returns why there is none.
+func (s *Scratch) solve() Refusal {
+	count, no := s.fewest()
+	if no.Code == Placed {
+		if s.p.even {
+			s.p.strategy = MostAllocated
+		}
+		if s.p.even && count > 1 {
+			s.p.strategy = LeastAllocated // as much room as possible in each node
+		}
+		s.searchNodes(count)
+	}
+	return no
+}
+
+// answer divides the union among the containers and describes the result.
+func (s *Scratch) answer(r *Request, try attempt) Answer {
+	s.even()
+	m, p := s.m, s.p
+	cpus := s.parts.divide(s, r, try)
+	if len(r.Wants) > 1 {
+		s.p = p
+		s.frees()
+	}
+	a := Answer{
+		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.vector(&cpus), Each: s.parts.each, Exact: !s.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
+		Dropped: try.dropped, machine: m, request: *r,
+	}
+	if try.exclusive == PCPULevel {
+		all := m.withSiblings(&cpus)
+		a.Occupied = all.set()
+	}
+	for i := range m.nodes {
+		if m.nodes[i].cpus.in(&cpus) > 0 {
+			a.Nodes = a.Nodes.Add(int(m.nodes[i].id))
+		}
+	}
+	s.ids = s.ids[:0]
+	for i := range m.l3s {
+		if in := m.l3s[i].cpus.in(&cpus); in > 0 {
+			s.ids = append(s.ids, topology.L3ID(m.l3s[i].id))
+			a.OneL3 = in == cpus.size()
+		}
+	}
+	a.L3s = s.ids
+	return a
+}

@@ -1,0 +1,87 @@
+package alloc
+
+import "github.com/berth-project/berth/internal/linux/topology"
+
+// Scratch is the memory of Allocate, reused from call to call so that a call allocates none. The zero value is ready.
+// One goroutine at a time may use it.
+type Scratch struct {
+	m        *Machine
+	p        problem
+	eligible eligible
+	// Free CPUs of each domain, eligible or not.
+	freeNodes, freeL3s, freeSockets []int
+
+	nodes nodeSearch
+	l3s   l3Search
+	best  best
+	// budget is the remaining work that a decision may do. inexact is true if a search ended because the budget was
+	// spent.
+	budget  int
+	inexact bool
+
+	// single are the L3 domains that could hold the whole answer.
+	single []oneL3
+	inL3   []lowTally
+
+	// fast: counts of cores determine the core terms.
+	fast  bool
+	table table
+	seen  mask // sockets
+	// How many CPUs each L3 domain could contribute, and how many of them are good.
+	capL3s, goodL3s []int
+	// perSocket counts nodes.
+	perSocket []int
+	sorted    []int
+
+	nodeList []int
+	held     []int16
+	parts    division
+	ids      []topology.L3ID
+}
+
+// resize returns a cleared slice of n elements. It reuses the memory of s if that is large enough.
+func resize[T any](s []T, n int) []T {
+	s = grow(s, n)
+	clear(s)
+	return s
+}
+
+// grow is resize without clearing.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// growKeep returns a slice of at least n elements that begins with the elements of s.
+func growKeep[T any](s []T, n int) []T {
+	for len(s) < n {
+		var zero T
+		s = append(s, zero)
+	}
+	return s
+}
+
+// budget is the work that one decision may do in all its searches together. A unit is about 5 ns, so a decision ends
+// after about a millisecond on any machine. Each step is charged by the loops that it runs. Machines of up to eight
+// NUMA nodes with four L3 domains each stay far below the budget. Many nodes or L3 domains that are fragmented in
+// different ways can have too many sets to search.
+const budget = 200_000
+
+// spend subtracts work from the budget and reports whether the search may continue. A search with an empty budget
+// continues until it has found an answer.
+func (s *Scratch) spend(work int) bool {
+	s.budget -= work
+	if s.budget >= 0 {
+		return true
+	}
+	if s.nodes.listing {
+		return false
+	}
+	if s.best.key.hi == noAnswer {
+		return true
+	}
+	s.inexact = true
+	return false
+}

@@ -1,0 +1,36 @@
+package place
+
+import (
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/capability/place/grant"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// Facts are the properties of the node as a whole.
+type Facts struct {
+	// Machine is the present state of the node: CPUs that are online, reserved, isolated. It is nil if unknown; then
+	// nothing is pinned.
+	Machine *alloc.Machine
+	// Hash identifies the machine in placements.
+	Hash   string
+	Policy placement.NodePolicy
+	// AllocatableMilli is the node's allocatable CPU in thousandths.
+	AllocatableMilli int64
+	// Pinnable says whether Berth may set CPU sets here. If not, the Node desires nothing, and Berth must neither write
+	// nor restore CPU sets, which have another owner by now.
+	Pinnable bool
+	// Reason is why Pinnable is false, in a word or two.
+	Reason string
+	// MemsOwner is a sentence that names another program that sets memory nodes here, or "". If there is one, no
+	// Desired has memory nodes.
+	MemsOwner string
+}
+
+// memsOf returns the desired NUMA nodes of a container with this part, or none where another program sets them.
+func (f *Facts) memsOf(one grant.Part) cpuset.Set {
+	if f.MemsOwner != "" {
+		return cpuset.Set{}
+	}
+	return one.Mems
+}

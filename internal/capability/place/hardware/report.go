@@ -1,0 +1,91 @@
+package hardware
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/kubelet"
+)
+
+// Topology returns the node as published, from a snapshot of its allocations, with the condition whether the shared
+// pool is too small. counted returns the pods whose memory the kubelet reports and no placement names. known is false
+// before the machine was read. The caller adds other facts and conditions.
+func (n *Node) Topology(snapshot place.Snapshot, counted func() map[string]bool) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
+	if n.Machine.Topology == nil {
+		return spec, status, false
+	}
+	spec, status = n.Machine.Report(snapshot)
+	spec.Devices = nodeDevices(n.Machine.Topology, n.Kubelet.Devices)
+	status.KubeletMemory = nodeMemory(n.Machine.Topology, n.Kubelet.Memory, counted)
+	status.KubeletCPUManagerPolicy = n.Kubelet.Config.CPUManagerPolicy
+	reason := "Enough"
+	if snapshot.Overcommitted {
+		reason = "TooMuchRequested"
+	}
+	status.SetCondition(v1alpha1.ConditionSharedPoolOvercommitted, snapshot.Overcommitted, reason, snapshot.OvercommittedText)
+	return spec, status, true
+}
+
+// mostDevices bounds the resources of a NodeTopology.
+const mostDevices = 16
+
+// nodeDevices returns devices as published, by the NUMA nodes of the machine; all is sorted by resource. With one node
+// it returns nothing. It omits resources with a device in a node that the machine does not have.
+func nodeDevices(t *topology.Topology, all []kubelet.Device) (devices []v1alpha1.NodeDevice) {
+	astray := map[string]bool{}
+	for _, d := range all {
+		at := slices.IndexFunc(t.Nodes, func(n topology.Node) bool { return int(n.ID) == d.Node })
+		last := len(devices) - 1
+		if last < 0 || devices[last].Resource != d.Resource {
+			devices = append(devices, v1alpha1.NodeDevice{Resource: d.Resource, PerNUMANode: make([]int64, len(t.Nodes))})
+			last++
+		}
+		if at < 0 {
+			astray[d.Resource] = true
+			continue
+		}
+		devices[last].PerNUMANode[at] += d.Count
+	}
+	devices = slices.DeleteFunc(devices, func(d v1alpha1.NodeDevice) bool {
+		return len(t.Nodes) < 2 || astray[d.Resource]
+	})
+	return devices[:min(len(devices), mostDevices)]
+}
+
+// mostMemory bounds the entries of memory in a NodeTopology, mostBytes, 1 PiB, the size of each.
+const (
+	mostMemory = 64
+	mostBytes  = 1 << 50
+)
+
+// nodeMemory returns the memory that the kubelet's memory manager gave to pods, as published, the largest amounts
+// first; nothing with one NUMA node. A placement already says what its pod has, so nodeMemory only adds counted pods.
+func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[string]bool) []v1alpha1.KubeletMemory {
+	if len(t.Nodes) < 2 || len(all) == 0 {
+		return nil
+	}
+	var memory []v1alpha1.KubeletMemory
+	pods := counted()
+	for _, m := range all {
+		if !pods[m.Pod] {
+			continue
+		}
+		one := v1alpha1.KubeletMemory{NUMANodes: v1alpha1.CPUList(m.Nodes.String()), PageKiB: m.PageBytes / 1024, Bytes: m.Bytes}
+		at := slices.IndexFunc(memory, func(has v1alpha1.KubeletMemory) bool {
+			return has.NUMANodes == one.NUMANodes && has.PageKiB == one.PageKiB
+		})
+		if at < 0 {
+			memory = append(memory, one)
+			continue
+		}
+		memory[at].Bytes = min(memory[at].Bytes+one.Bytes, mostBytes)
+	}
+	slices.SortFunc(memory, func(a, b v1alpha1.KubeletMemory) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PageKiB, b.PageKiB), strings.Compare(string(a.NUMANodes), string(b.NUMANodes)))
+	})
+	return memory[:min(len(memory), mostMemory)]
+}

@@ -1,0 +1,37 @@
+package place
+
+import (
+	"maps"
+
+	"github.com/berth-project/berth/internal/capability/place/grant"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// fitMemory returns the grant without the memory nodes of its placement that are not known to have room, by the rule of
+// placement.Decide: the writer of the placement may not have known all pods of this node. A decision of this Node
+// remains, and so do the memory nodes of a running container, whose memory is there already. A provisional pod remains
+// as it is, since nothing is known about it that could be compared.
+func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *grant.Grant {
+	if c.whole || len(c.real) > 0 || !c.pod.real() || g.From != grant.ByScheduler {
+		return g
+	}
+	mems := make(map[string]cpuset.Set, len(g.Parts))
+	for name, one := range g.Parts {
+		if !one.Bare() {
+			mems[name] = one.Mems
+		}
+	}
+	wider, changed := *g, false
+	wider.Parts = maps.Clone(g.Parts)
+	for name, nodes := range n.nodeFor(c.pod).Narrow(o, &c.pod.pin, mems) {
+		one := wider.Parts[name]
+		changed = changed || one.Mems != nodes
+		one.Mems = nodes
+		wider.Parts[name] = one
+	}
+	if !changed {
+		return g
+	}
+	return wider.On(n.facts.Machine, c.pod.pin)
+}

@@ -1,0 +1,173 @@
+package place
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/node/observed"
+)
+
+// Node decides which containers of one node have which CPUs. Its input takes effect at the next question (Create,
+// Resize, Desired, DesiredPods, Pool, Exclusive, Events, Snapshot), so the order of calls between two questions does
+// not matter. After a start it needs all pods and containers before the first question. Only one goroutine may use it
+// at a time.
+type Node struct {
+	facts Facts
+	given
+	claims  claims
+	scratch alloc.Scratch
+	// answering is true while the decision is part of an answer to the runtime.
+	answering bool
+	// now is the time of the last call of Now.
+	now time.Duration
+	outcome
+	reports
+}
+
+// given are the pods and containers of the node, as they were reported.
+type given struct {
+	pods map[string]*pod
+	// where maps a container ID to its pod.
+	where map[string]*pod
+	// order has the pods as earlier sorts them, unless shuffled.
+	order    []*pod
+	shuffled bool
+	// stale says that something changed since the last decision.
+	stale bool
+}
+
+// New returns a Node without pods.
+func New(f Facts) *Node {
+	n := &Node{facts: f, given: given{pods: map[string]*pod{}, where: map[string]*pod{}, stale: true}}
+	n.reports.facts = &n.facts
+	return n
+}
+
+// Now sets the time of a monotonic clock. It only bounds how long a pod waits for others that leave; without it, a pod
+// waits for as long as they take.
+func (n *Node) Now(now time.Duration) { n.now = now }
+
+// SetFacts replaces the facts, for example because a CPU went offline. The Node reconsiders pods that had no room.
+func (n *Node) SetFacts(f Facts) {
+	if n.facts == f {
+		return
+	}
+	n.facts, n.stale = f, true
+	for _, p := range n.pods {
+		p.pending = true
+	}
+}
+
+// SetPods replaces all pods that are bound to this node, or all workloads of a host without Kubernetes, each as a pod
+// with one container. Pods that are not in the list are dropped.
+func (g *given) SetPods(pods []workload.Pod) {
+	listed := make(map[string]bool, len(pods))
+	for _, spec := range pods {
+		listed[spec.UID] = true
+		g.PutPod(spec)
+	}
+	for uid, p := range g.pods {
+		if p.known && !listed[uid] {
+			g.DropPod(uid)
+		}
+	}
+}
+
+// PutPod adds a pod, or replaces what is known about it. The keys that ask for CPUs remain as they were when the pod
+// was first put. While the pod is Resizing, its limits change with Resize only. A provisional pod is read again each
+// time, and never replaces a pod that is not provisional.
+func (g *given) PutPod(spec workload.Pod) {
+	p := g.pod(spec.UID)
+	if !p.known || !p.spec.Bound.Equal(spec.Bound) || p.spec.Provisional != spec.Provisional {
+		g.shuffled = true
+	}
+	p.put(spec)
+	g.stale = true
+}
+
+// DropPod records that the pod is gone from the API server. The pod holds its CPUs until none of its containers runs.
+func (g *given) DropPod(uid string) {
+	if p, found := g.pods[uid]; found {
+		p.gone, g.stale = true, true
+	}
+}
+
+// SetContainers replaces all containers. A container that Create answered and that no list has shown since may still be
+// on its way: the Node drops it when two lists in a row lack it.
+func (g *given) SetContainers(containers []observed.Container) {
+	listed := make(map[string]bool, len(containers))
+	for _, c := range containers {
+		listed[c.ID] = true
+		g.Observe(c)
+	}
+	for id, p := range g.where {
+		if c := p.container(id); !listed[id] && (c.seen || c.missed) {
+			g.Remove(id)
+		} else if !listed[id] {
+			c.missed = true
+		}
+	}
+}
+
+// Observe adds a container, or replaces what is known about it.
+func (g *given) Observe(c observed.Container) {
+	if p, found := g.where[c.ID]; found && p.uid != c.PodUID {
+		g.Remove(c.ID)
+	}
+	p := g.pod(c.PodUID)
+	g.where[c.ID] = p
+	p.observe(c)
+	g.stale = true
+}
+
+// Remove records that the runtime removed a container.
+func (g *given) Remove(id string) {
+	if p, found := g.where[id]; found {
+		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c.ID == id })
+		delete(g.where, id)
+		g.stale = true
+	}
+}
+
+// RemovePod records that the runtime has no container of the pod left.
+func (g *given) RemovePod(uid string) {
+	if p, found := g.pods[uid]; found {
+		for _, c := range slices.Clone(p.containers) {
+			g.Remove(c.ID)
+		}
+	}
+}
+
+// pod returns the pod with this UID, and adds an unknown pod if there is none.
+func (g *given) pod(uid string) *pod {
+	p := g.pods[uid]
+	if p == nil {
+		p = &pod{uid: uid, pending: true, published: published{reported: map[string]string{}}}
+		g.pods[uid] = p
+		g.order, g.shuffled = append(g.order, p), true
+	}
+	return p
+}
+
+// sorted returns all pods in the order that decides between equals: scheduled earlier, then lower UID. Pods whose
+// scheduling time is not known come last.
+func (g *given) sorted() []*pod {
+	if g.shuffled {
+		g.shuffled = false
+		slices.SortFunc(g.order, earlier)
+	}
+	return g.order
+}
+
+func earlier(a, b *pod) int {
+	switch a, b := a.real(), b.real(); {
+	case a && !b:
+		return -1
+	case b && !a:
+		return 1
+	}
+	return cmp.Or(a.spec.Bound.Compare(b.spec.Bound), cmp.Compare(a.uid, b.uid))
+}

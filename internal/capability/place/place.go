@@ -1,0 +1,204 @@
+package place
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability/place/grant"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+)
+
+// placeAll finds CPUs for the pods that ask and lack some, in the order of their claims.
+func (n *Node) placeAll(o *placement.Occupancy) {
+	for _, c := range n.claims.all {
+		p := c.pod
+		p.behind = false
+		if p.halfway && p.grant != nil {
+			p.count(grant.AsHas(p.pin, p.grant.Parts))
+		}
+		if p.halfway = false; c.cause == "" {
+			n.tryAgain(p)
+		}
+		if p.pending && p.asks() && !p.full() {
+			n.place(c, o)
+		} else if p.pending && c.cause != "" && !p.asks() {
+			n.lost(c)
+		}
+		if p.full() || p.grant != nil && !p.asks() {
+			p.denied, p.word, p.wait, p.until = "", "", false, 0
+		}
+		// A pod that waits for a leaving pod is reconsidered at every change.
+		p.pending, p.resized = p.behind, false
+	}
+}
+
+// full reports whether every container has as many CPUs as it should.
+func (p *pod) full() bool {
+	if p.grant == nil {
+		return false
+	}
+	for _, c := range p.pin.Pinned {
+		if p.grant.Parts[c.Name].CPUs.Size() != c.CPUs {
+			return false
+		}
+	}
+	return true
+}
+
+// place finds CPUs for one pod. The pod keeps its present CPUs if that is possible at all.
+func (n *Node) place(c *claim, o *placement.Occupancy) {
+	p := c.pod
+	if p.grant == nil {
+		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.request())
+		if !refusal.OK() {
+			n.refuse(c, refusal)
+			return
+		}
+		n.grant(c, &d, o)
+		return
+	}
+	others := n.claims.without(p)
+	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Leaving: p.grant.Beside, Ask: p.request()}
+	d, refusal := f.Keep(p.grant.Parts)
+	if !refusal.OK() && !p.resized && c.cause != "" {
+		// It lost CPUs and cannot have others beside its remaining ones: find a whole new set.
+		again, no := placement.Decide(&n.scratch, f.Node, &others, p.request())
+		if no.OK() && f.Node.LeavesCore(&others, again.Answer.Occupied.Union(p.grant.Beside)) {
+			d, refusal = again, no
+		}
+	}
+	if !refusal.OK() {
+		n.fall(c, refusal)
+		return
+	}
+	*o = others
+	n.grant(c, &d, o)
+}
+
+// nodeFor returns the node as a decision about the pod needs it.
+func (n *Node) nodeFor(p *pod) placement.Node {
+	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
+	for _, other := range n.pods {
+		if other != p && other.known && !other.over() {
+			node.RequestedMilli += other.spec.Scheduled
+			node.RequestedMemory += other.spec.ScheduledMemory
+			node.RequestedHuge.Add(other.spec.ScheduledHuge, 1)
+		}
+	}
+	return node
+}
+
+// without adds up what all pods hold except p.
+func (s *claims) without(p *pod) placement.Occupancy {
+	var o placement.Occupancy
+	for _, c := range s.all {
+		if c.pod != p && c.pod.grant != nil {
+			o.Add(c.pod.grant.Machine, &c.pod.grant.Held)
+		}
+	}
+	return o
+}
+
+func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
+	p := c.pod
+	g := grant.Of(d, p.request(), n.facts.Machine, n.facts.Hash)
+	if p.grant != nil {
+		for name, one := range g.Parts {
+			g.Parts[name] = one.After(p.grant.Parts[name])
+		}
+		g = g.Leaving(p.grant.Beside)
+	}
+	p.grant, p.before = g, nil
+	setPooled(p, false)
+	o.Add(g.Machine, &g.Held)
+	if c.cause != "" {
+		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.List()+", "+g.From.String())
+	}
+	n.writeBack(p)
+}
+
+// mostWait bounds how long a pod waits for pods that leave.
+const mostWait = 30 * time.Second
+
+// waitsForLeavers reports whether a pod without containers will have room once the pods that leave have ended, and has
+// not yet waited for mostWait.
+func (n *Node) waitsForLeavers(p *pod) bool {
+	if p.began() || p.until > 0 && n.now >= p.until {
+		return false
+	}
+	leave := false
+	var o placement.Occupancy
+	for _, c := range n.claims.all {
+		switch {
+		case c.pod.grant == nil:
+		case c.pod.leaves():
+			leave = true
+		default:
+			o.Add(c.pod.grant.Machine, &c.pod.grant.Held)
+		}
+	}
+	if !leave {
+		return false
+	}
+	node := n.nodeFor(p)
+	for _, other := range n.pods {
+		if other.known && other.leaves() {
+			node.RequestedMilli -= other.spec.Scheduled
+			node.RequestedMemory -= other.spec.ScheduledMemory
+			node.RequestedHuge.Add(other.spec.ScheduledHuge, -1)
+		}
+	}
+	_, refusal := placement.Decide(&n.scratch, node, &o, p.request())
+	return refusal.OK()
+}
+
+func (n *Node) refuse(c *claim, refusal placement.Refusal) {
+	p := c.pod
+	p.denied, p.word, p.wait = refusal.Detail(), refusal.Word(), p.pin.Required()
+	if p.behind = n.waitsForLeavers(p); p.behind {
+		p.denied += "; CPUs of a pod that is gone are free once its containers are"
+		return
+	}
+	text := p.denied
+	setPooled(p, true)
+	if c.cause != "" {
+		text = sentence(c.reason, c.cause) + "; no others: " + p.denied
+	}
+	end := "; it runs in the shared pool"
+	if p.wait && !p.began() {
+		end = "; its containers wait, as it requires them"
+	}
+	n.report(p, v1alpha1.EventPlacementRefused, true, text+end)
+	n.takeBack(p)
+}
+
+// fall leaves a pod its present CPUs when its desired number of CPUs is not possible.
+func (n *Node) fall(c *claim, refusal placement.Refusal) {
+	p := c.pod
+	text := "CPUs are missing: " + refusal.Detail()
+	switch {
+	case p.resized, p.pin.Changed && c.cause == "": // after a restart it is not known whether it was resized
+		text = n.postpone(p, refusal)
+	case c.cause != "":
+		text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
+	}
+	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.List())
+}
+
+// lost reports that a pod which does not ask for CPUs lost the CPUs that it had.
+func (n *Node) lost(c *claim) {
+	if c.pod.known {
+		n.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
+	}
+}
+
+func sentence(reason, cause string) string {
+	if reason == v1alpha1.EventPlacementRefused {
+		return "the placement cannot be followed: " + cause
+	}
+	return cause
+}
+
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,216 @@
+package placement
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// mostDevices bounds how many resources of a topology have their devices counted.
+const mostDevices = 8
+
+// Devices is how many devices of each resource there are, in the order of the topology's resources.
+type Devices [mostDevices]int64
+
+// CountDevices adds up devices by the resources of a topology, and ignores other devices.
+func CountDevices(t *topology.Topology, all []workload.Device) (sum Devices) {
+	for k := range t.Devices[:min(len(t.Devices), mostDevices)] {
+		for _, one := range all {
+			if one.Resource == t.Devices[k].Resource {
+				sum[k] += one.Count
+			}
+		}
+	}
+	return sum
+}
+
+// deviceBounds returns the devices of a pod that has these CPUs.
+func deviceBounds(t *topology.Topology, p *workload.Pinning, cpus cpuset.Set) (all []bound) {
+	for k, count := range CountDevices(t, p.Devices) {
+		if count > 0 {
+			all = append(all, bound{nodesOf(t, cpus), kindOf(k), count, count})
+		}
+	}
+	return all
+}
+
+// kindOf returns the kind of the bounds of a resource.
+func kindOf(k int) int64 { return int64(-1 - k) }
+
+// deviceAmounts returns the devices that the pod asks for, by claims too, and how many each NUMA node has left.
+func (n Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
+	if n.Claims != nil {
+		all = append(all, *n.Claims...)
+	}
+	t := n.Machine.Topology()
+	if len(t.Devices) == 0 || len(a.Pod.Devices) == 0 {
+		return all
+	}
+	for k, count := range CountDevices(t, a.Pod.Devices) {
+		if count > 0 {
+			all = append(all, alloc.Amount{Want: count, Free: n.devicesLeft(o, k)})
+		}
+	}
+	return all
+}
+
+// deviceKinds returns the length of deviceAmounts.
+func (n Node) deviceKinds(a *Ask) (kinds int) {
+	if n.Claims != nil {
+		kinds = len(*n.Claims)
+	}
+	for _, count := range CountDevices(n.Machine.Topology(), a.Pod.Devices) {
+		if count > 0 {
+			kinds++
+		}
+	}
+	return kinds
+}
+
+// devicesLeft returns how many devices of a resource each NUMA node has left. The devices of a pod with CPUs in several
+// NUMA nodes are divided among these in proportion to the nodes' devices. Those of pods without their own CPUs are
+// divided among all nodes.
+func (n Node) devicesLeft(o *Occupancy, k int) []int64 {
+	has := n.Machine.Topology().Devices[k].Nodes
+	left, anywhere := slices.Clone(has), n.RequestedDevices[k]
+	share := func(nodes nodeMask, count int64) {
+		all := int64(0)
+		for i := range has {
+			if nodes&(1<<i) != 0 {
+				all += has[i]
+			}
+		}
+		for i := range has {
+			if nodes&(1<<i) != 0 && all > 0 {
+				left[i] -= (count*has[i] + all/2) / all
+			}
+		}
+	}
+	for _, one := range o.bounds {
+		if one.kind == kindOf(k) {
+			anywhere -= one.request
+			share(one.nodes, one.bytes)
+		}
+	}
+	share(^nodeMask(0), max(anywhere, 0))
+	for i := range left {
+		left[i] = max(left[i], 0)
+	}
+	return left
+}
+
+// far counts the amounts that the NUMA nodes do not have together.
+func far(amounts []alloc.Amount, nodes nodeMask) int {
+	count := 0
+	for _, amount := range amounts {
+		for rest := uint64(nodes); rest != 0; rest &= rest - 1 {
+			amount.Want -= amount.Free[bits.TrailingZeros64(rest)]
+		}
+		if amount.Want > 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// allocateNear asks the allocator, with the memory and devices of the NUMA nodes. If the fewest nodes do not have the
+// devices, but several others together do, the pod gets CPUs of each of these: eight GPUs in two nodes are not fed from
+// one.
+func (n Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Request) (alloc.Answer, Refusal) {
+	amounts := n.amounts(o, a)
+	if len(amounts) == 0 && n.SpanNodes.IsEmpty() {
+		return n.allocate(s, o, r)
+	}
+	with := *r
+	with.Amounts = amounts
+	answer, refusal := n.allocate(s, o, &with)
+	if !refusal.OK() {
+		return answer, refusal
+	}
+	spans := n.spansBeyond(amounts[:n.deviceKinds(a)], answer.CPUs)
+	if len(spans) == 0 {
+		return answer, refusal
+	}
+	answer = kept(answer)
+	t, found := n.Machine.Topology(), false
+	for _, span := range spans {
+		with.Span = span.ids(t)
+		other, no := n.allocate(s, o, &with)
+		if !no.OK() || other.Dropped != answer.Dropped || nodesOf(t, other.CPUs)&span != span {
+			continue
+		}
+		if !found || betterBeside(&other, &answer, r) {
+			answer, found = kept(other), true
+		}
+	}
+	return answer, Refusal{}
+}
+
+// spansBeyond returns the sets of NUMA nodes to try instead of the nodes of these CPUs, or none if these nodes have the
+// devices.
+func (n Node) spansBeyond(devices []alloc.Amount, cpus cpuset.Set) []nodeMask {
+	t := n.Machine.Topology()
+	nodes := nodesOf(t, cpus)
+	each := nodesWhere(t, func(one *topology.Node) bool { return n.SpanNodes.Contains(int(one.ID)) })
+	switch {
+	case each&^nodes != 0:
+		return []nodeMask{each}
+	case far(devices, nodes) > 0:
+		return n.spans(devices)
+	}
+	return nil
+}
+
+const (
+	// mostSpans bounds how many sets of NUMA nodes are tried for the devices of a pod.
+	mostSpans = 2
+	// maxSpanned is the most NUMA nodes of a machine for which sets are tried.
+	maxSpanned = 8
+)
+
+// spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets.
+func (n Node) spans(devices []alloc.Amount) []nodeMask {
+	t := n.Machine.Topology()
+	var sets []nodeMask
+	for size := 2; len(sets) == 0 && size <= len(t.Nodes) && len(t.Nodes) <= maxSpanned; size++ {
+		nearest := math.MaxInt
+		for set := nodeMask(1)<<size - 1; set < 1<<len(t.Nodes); set = next(set) {
+			if far(devices, set) > 0 {
+				continue
+			}
+			distance := within(t, set)
+			if distance < nearest {
+				nearest, sets = distance, sets[:0]
+			}
+			if distance == nearest && len(sets) < mostSpans {
+				sets = append(sets, set)
+			}
+		}
+	}
+	return sets
+}
+
+// next returns the next greater set of the same size.
+func next(set nodeMask) nodeMask {
+	low := set & -set
+	up := set + low
+	return up | (set^up)/low>>2
+}
+
+// within returns the sum of the distances of all pairs of nodes.
+func within(t *topology.Topology, nodes nodeMask) int {
+	sum := 0
+	for rest := uint64(nodes); rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros64(rest)
+		for others := rest & (rest - 1); others != 0; others &= others - 1 {
+			j := bits.TrailingZeros64(others)
+			sum += max(t.Nodes[i].Distances[j], t.Nodes[j].Distances[i])
+		}
+	}
+	return sum
+}

@@ -1,0 +1,97 @@
+package place
+
+import (
+	"github.com/berth-project/berth/internal/capability/place/grant"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// Snapshot is the data for status, explain and the NodeTopology.
+type Snapshot struct {
+	// Exclusive are the exclusive CPUs of pods, with the siblings that stay empty. Offline are the CPUs of offline
+	// containers, empty if these share the pool. Shared are the CPUs of all other containers.
+	Exclusive, Shared, Offline cpuset.Set
+	// Free are all CPUs that pods could still get: the CPUs of no pod, except efficiency cores and one whole core for
+	// the shared pool. A pod may get CPUs of that core too, if another core remains instead. All further pods together
+	// get no more CPUs than Free has.
+	Free cpuset.Set
+	// Nodes is in the order of the topology's NUMA nodes.
+	Nodes         []placement.NodeFree
+	Fragmentation placement.Fragmentation
+	// Overcommitted says that the shared pool is overcommitted; OvercommittedText is the sentence, or empty.
+	Overcommitted     bool
+	OvercommittedText string
+	// Rows are all known containers, by pod and name.
+	Rows []Row
+}
+
+// Row is one container, as status and explain show it.
+type Row struct {
+	ContainerID, PodUID, Pod, Container string
+	Phase                               observed.Phase
+	// Has are the CPUs last seen, Desired the desired CPUs; empty if unknown, or if the container should have its CPUs
+	// from before Berth.
+	Has, Desired cpuset.Set
+	// Borrowed are the Desired CPUs that other containers use, too.
+	Borrowed cpuset.Set
+	Mems     cpuset.Set
+	Pinned   bool
+	// Bound is Desired.Bound.
+	Bound bool
+	// Why is one sentence.
+	Why string
+	// Refused is why the pod lacks exclusive CPUs that it asks for, or tries to; empty otherwise. RefusedWord is the
+	// reason in one word: NotPinnable, Rules, InvalidPolicy, or the word of a placement.Refusal.
+	Refused, RefusedWord string
+}
+
+// Snapshot returns the state of the node.
+func (n *Node) Snapshot() Snapshot {
+	n.settle()
+	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess, Rows: make([]Row, 0, len(n.where))}
+	if m := n.facts.Machine; m != nil {
+		t := m.Topology()
+		pinnable := m.Pinnable()
+		for i := range t.Cores {
+			if t.Cores[i].Kind == topology.KindEfficiency {
+				pinnable = pinnable.Difference(t.Cores[i].CPUs)
+			}
+		}
+		s.Exclusive, s.Shared, s.Offline = n.pool.Taken, n.pool.All.Difference(n.pool.Offline), n.pool.Offline
+		s.Free = placement.Givable(m, pinnable.Difference(n.pool.Taken), grant.Base(m).Difference(n.pool.Taken))
+		taken := n.pool.Taken
+		if s.Free.IsEmpty() { // the machine is full: the remaining CPUs are the shared pool's
+			taken = pinnable
+		}
+		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
+		s.Nodes = placement.FreeIn(t, s.Free)
+	}
+	n.each(func(p *pod, c *container) {
+		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
+		row.Refused, row.RefusedWord = p.refused(c)
+		if d, found := n.desired(p, c); found {
+			row.Desired, row.Borrowed, row.Mems, row.Pinned, row.Bound, row.Why = d.CPUs, d.Borrowed, d.Mems, d.Pinned, d.Bound, d.Why
+		} else {
+			row.Why = n.idleWhy(p, c)
+		}
+		s.Rows = append(s.Rows, row)
+	})
+	return s
+}
+
+// idleWhy returns why nothing is desired for a container.
+func (o *outcome) idleWhy(p *pod, c *container) string {
+	refused, _ := p.refused(c)
+	switch {
+	case !c.live():
+		return "it is stopped"
+	case refused != "":
+		return "nothing is pinned on this node; no exclusive CPUs: " + refused
+	case !o.open:
+		return placement.TextUnpinnable(o.facts.Reason)
+	default:
+		return "nothing is pinned on this node"
+	}
+}

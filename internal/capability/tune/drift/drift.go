@@ -1,0 +1,250 @@
+package drift
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+const (
+	// every is the time between two comparisons.
+	every = time.Minute
+	// settle is the delay after a CPU came or went: its files come and go a moment later.
+	settle = 2 * time.Second
+)
+
+// Options are the inputs of a Watch.
+type Options struct {
+	Root *hostfs.Root
+	// Boot is the id of this boot.
+	Boot string
+	// Groups are the control groups of units; if nil, nothing is set again. Now is the wall clock.
+	Groups *cgroup.Host
+	Now    func() time.Time
+	// Keep starts the process that undoes a due record; nil starts nothing. The agent itself may not write all settings
+	// of a profile.
+	Keep func(tuner.Applied) error
+	// Boottime is CLOCK_BOOTTIME.
+	Boottime func() time.Duration
+}
+
+// Watch compares the host with the committed profile.
+type Watch struct {
+	opts Options
+	// due has the state directory of a pending comparison.
+	due    chan string
+	next   time.Duration
+	online cpuset.Set
+	// guarded is used by Run only.
+	guarded guarded
+
+	mu     sync.Mutex // guards the findings of Run for the loop
+	found  *Report
+	events []capability.Event
+	broken error
+}
+
+// New returns the capability. It compares once Run is called.
+func New(o Options) *Watch { return &Watch{opts: o, due: make(chan string, 1)} }
+
+// Report is the result of the last comparison. Its JSON is a stable contract.
+type Report struct {
+	Profile string `json:"profile"`
+	// Since is when the profile was applied.
+	Since time.Time `json:"since"`
+	// Ended is true if the profile is committed and not in force: a boot ended it, or an apply of it was undone, as
+	// Undone tells.
+	Ended  bool `json:"ended,omitempty"`
+	Undone bool `json:"undone,omitempty"`
+	// Drift are the settings that the host does not have.
+	Drift []tune.Verified `json:"drift"`
+}
+
+// Run makes the comparisons that Decide requests, until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case dir := <-w.due:
+			w.look(dir)
+		}
+	}
+}
+
+// Decide implements capability.Decider: it requests a comparison when one is due, and reports the result of the last
+// comparison. It returns no desired settings.
+func (w *Watch) Decide(n *capability.Node) capability.Decision {
+	if *n.Config.Cluster.Enabled {
+		return capability.Decision{}
+	}
+	if n.Online != w.online {
+		w.online, w.next = n.Online, min(w.next, n.Now+settle)
+	}
+	if n.Now >= w.next {
+		select {
+		case w.due <- n.Config.StateDir:
+			w.next = n.Now + every
+		default: // the last comparison is still under way
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := capability.Decision{Events: w.events}
+	w.events = nil
+	return d
+}
+
+// grace is how long after its deadline a record is left to its keeper.
+const grace = 10 * time.Second
+
+// guard starts a keeper for a record that is overdue: the first keeper was killed, or never started.
+func (w *Watch) guard(dir string) error {
+	record, is, err := tuner.Load(dir)
+	if err != nil || !is || w.opts.Keep == nil || !record.Due(w.opts.Boot, w.opts.Boottime()-grace) {
+		return err
+	}
+	seen := guarded{since: record.Since, phase: record.Phase, at: w.opts.Boottime()}
+	if w.guarded.isOf(seen) {
+		return nil
+	}
+	if _, held, err := journal.Holder(dir); held || err != nil { // The record of a running command looks due.
+		return err
+	}
+	w.guarded = seen
+	return w.opts.Keep(record)
+}
+
+// guarded is a record for which a keeper was started.
+type guarded struct {
+	since time.Time
+	phase tuner.Phase
+	at    time.Duration
+}
+
+// isOf reports whether the keeper for that record was started within the last hour. A keeper that found values of other
+// programs has ended, and leaves them to the user.
+func (g guarded) isOf(seen guarded) bool {
+	return g.since.Equal(seen.since) && g.phase == seen.phase && seen.at-g.at < time.Hour
+}
+
+// look compares once, and again if it set something again.
+func (w *Watch) look(stateDir string) {
+	dir := filepath.Join(stateDir, tuner.Subdir)
+	guarded := w.guard(dir)
+	found, judged, err := w.compare(dir)
+	var again []tuner.Setting
+	if err == nil && judged && found != nil && len(found.Drift) > 0 && w.opts.Groups != nil {
+		again, err = w.repeat(stateDir)
+	}
+	if len(again) > 0 {
+		var broken error
+		found, judged, broken = w.compare(dir)
+		err = errors.Join(err, broken)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.broken = errors.Join(guarded, err)
+	if len(again) > 0 {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: repeated(again)})
+	}
+	if !judged {
+		return
+	}
+	if changed := changes(w.found, found); len(changed) > 0 {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.text(changed), Warning: true})
+	}
+	w.found = found
+}
+
+// repeat sets again what restarted units lost. It does nothing while a command works on a profile.
+func (w *Watch) repeat(stateDir string) (again []tuner.Setting, err error) {
+	u, err := tuner.Open(tuner.Host{
+		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: w.opts.Root, Groups: w.opts.Groups,
+		Boot: w.opts.Boot, Now: w.opts.Now, Boottime: kernel.Boottime,
+	})
+	if errors.Is(err, journal.ErrLocked) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	again, err = u.Repeat()
+	return again, errors.Join(err, u.Close())
+}
+
+func repeated(again []tuner.Setting) string {
+	var names []string
+	for _, s := range again {
+		names = append(names, s.Knob+" "+s.Instance)
+	}
+	return "host profile: set again, since the unit was restarted: " + strings.Join(names, ", ")
+}
+
+// compare reads the record and the host. The report is nil if no profile is committed. judged is false if the profile
+// changed during the comparison.
+func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
+	record, is, err := tuner.Load(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	if !is || record.Phase != tuner.Committed {
+		return nil, true, nil
+	}
+	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
+	if found.Ended {
+		return found, true, nil
+	}
+	originals, err := journal.Load(dir, driver.Values())
+	if err != nil {
+		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
+	}
+	for _, row := range record.Verify(w.opts.Root.FS(), originals.Entries) {
+		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // the kernel made these of it
+			found.Drift = append(found.Drift, row)
+		}
+	}
+	now, is, err := tuner.Load(dir)
+	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
+}
+
+// changes returns the settings whose state differs from the last report.
+func changes(before, now *Report) []tune.Verified {
+	if now == nil {
+		return nil
+	}
+	var known []tune.Verified
+	if before != nil && before.Since.Equal(now.Since) {
+		known = before.Drift
+	}
+	return slices.DeleteFunc(slices.Clone(now.Drift), func(row tune.Verified) bool { return slices.Contains(known, row) })
+}
+
+// text describes the changes, and names only the first three settings.
+func (r *Report) text(changed []tune.Verified) string {
+	const named = 3
+	var parts []string
+	for _, row := range changed[:min(len(changed), named)] {
+		parts = append(parts, row.String())
+	}
+	if more := len(changed) - named; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("host profile %s: %s: berth tune verify", r.Profile, strings.Join(parts, "; "))
+}

@@ -1,0 +1,118 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
+)
+
+// nodesPath is the path prefix of the pages of nodes.
+const nodesPath = "/nodes/"
+
+// types maps the paths of the agent's data to their types; the page shows this data as text. No other path of the agent
+// is passed on: on the origin of the cluster's page, content from a compromised node would run with the user's rights.
+func types() map[string]string {
+	return map[string]string{window.ViewPath: "application/json", window.PastPath: "application/json", window.StreamPath: "application/x-ndjson"}
+}
+
+// Serve serves the pages of the cluster and of its nodes on a listener of the user's computer until ctx ends.
+func (c *Cluster) Serve(ctx context.Context, l net.Listener) error {
+	nodes := &nodes{cluster: c, page: web.Page(), proxies: map[string]http.Handler{}}
+	defer nodes.close()
+	mux := http.NewServeMux()
+	mux.Handle("/", web.NewCluster(func() (*view.Cluster, error) { return c.View(), nil }, c.log).Handler())
+	mux.Handle("GET "+nodesPath+"{node}/", nodes)
+	return window.ServeAt(ctx, l, window.Guard(nil, mux))
+}
+
+// nodes serves the pages of nodes.
+type nodes struct {
+	cluster *Cluster
+	page    http.Handler
+
+	mu         sync.Mutex
+	proxies    map[string]http.Handler
+	transports []*authorized
+}
+
+// ServeHTTP implements http.Handler: the page is this program's, and its data comes from the agent of the node.
+func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("node")
+	page, there := n.cluster.Node(name)
+	if !there {
+		http.Error(w, fmt.Sprintf("the cluster has no node %q", name), http.StatusNotFound)
+		return
+	}
+	inner := http.StripPrefix(nodesPath+name, n.page)
+	if strings.HasPrefix(r.URL.Path, nodesPath+name+"/api/") {
+		inner = http.StripPrefix(nodesPath+name, n.proxy(page))
+	}
+	inner.ServeHTTP(w, r)
+}
+
+// proxy returns the handler that passes requests on to the agent of a node.
+func (n *nodes) proxy(page *Page) http.Handler {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.proxies[page.node] == nil {
+		transport := page.transport()
+		n.transports = append(n.transports, transport)
+		n.proxies[page.node] = onlyData(page, transport)
+	}
+	return n.proxies[page.node]
+}
+
+// onlyData passes on requests for data, and removes the headers of the answers.
+func onlyData(page *Page, transport http.RoundTripper) http.Handler {
+	proxy, known := page.proxy(transport), types()
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		kind := known[answer.Request.URL.Path]
+		if answer.StatusCode != http.StatusOK {
+			kind = "text/plain; charset=utf-8"
+		}
+		answer.Header = http.Header{"Content-Type": {kind}}
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if known[r.URL.Path] == "" {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(&guarded{ResponseWriter: w, headers: w.Header().Clone()}, r)
+	})
+}
+
+// guarded is one answer, with the headers from before the proxy changed them.
+type guarded struct {
+	http.ResponseWriter
+
+	headers http.Header
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (g *guarded) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		maps.Copy(g.Header(), g.headers)
+		g.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Unwrap lets the proxy flush.
+func (g *guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// close closes the connections to agents.
+func (n *nodes) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, transport := range n.transports {
+		transport.CloseIdleConnections()
+	}
+}

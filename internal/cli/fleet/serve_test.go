@@ -1,0 +1,325 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/berth-project/berth/internal/agent/window"
+)
+
+const (
+	agentsPath  = "/api/v1/namespaces/berth-system/pods"
+	forwardPath = agentsPath + "/agent/portforward"
+	tokenPath   = "/api/v1/namespaces/berth-system/serviceaccounts/berth-viewer/token"
+)
+
+// hostile starts an agent on a compromised node. It records the requested paths.
+func hostile(t *testing.T, asked chan<- string) *httptest.Server {
+	t.Helper()
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Authorization") + " " + r.URL.Path
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Security-Policy", "script-src *")
+		w.Header().Set("Set-Cookie", "a=b")
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		if r.URL.Path == window.StreamPath {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "<b>100 pages are open already</b>")
+			return
+		}
+		_, _ = io.WriteString(w, `{"v":1,"version":"<script>"}`)
+	}))
+	t.Cleanup(agent.Close)
+	return agent
+}
+
+// forward makes the server forward a port to an agent.
+func (s *server) forward(t *testing.T, agent *httptest.Server) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lists[agentsPath] = list("v1", "Pod", `{"metadata":{"name":"agent"},"spec":{"nodeName":"node-a"}}`)
+	s.lists[tokenPath] = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","status":{"token":"good","expirationTimestamp":"2100-01-01T00:00:00Z"}}`
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != forwardPath || r.Method == http.MethodGet || s.refused["list "+forwardPath] != 0 {
+			s.ServeHTTP(w, r)
+			return
+		}
+		// The end of the test interrupts a session that has just begun.
+		if err := pass(w, r, agent.Listener.Addr().String()); err != nil && t.Context().Err() == nil {
+			t.Error(err)
+		}
+	})
+	s.lists[forwardPath] = "no WebSockets here"
+}
+
+// pass is one session of a port-forward.
+func pass(w http.ResponseWriter, r *http.Request, address string) error {
+	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	streams := make(chan httpstream.Stream, 2)
+	session := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+		streams <- s
+		return nil
+	})
+	if session == nil {
+		return nil
+	}
+	defer session.Close()
+	failed, data := <-streams, <-streams
+	if failed.Headers().Get(v1.StreamType) != v1.StreamTypeError {
+		failed, data = data, failed
+	}
+	_ = failed.Close()
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", address) //nolint:forbidigo // the session bounds it
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(conn, data)
+	}()
+	go func() {
+		<-session.CloseChan()
+		_ = conn.Close()
+	}()
+	_, _ = io.Copy(data, conn)
+	_ = data.Close()
+	<-session.CloseChan()
+	<-done
+	return nil
+}
+
+// TestPast checks that the agent's history of a workload comes over the port-forward, with the token, whatever the name
+// of the workload.
+func TestPast(t *testing.T) {
+	s := serve(t)
+	asked := make(chan string, 1)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Header.Get("Authorization") + " " + r.URL.Path + " " + r.URL.Query().Get("workload") + " " + r.URL.Query().Get("seconds") + " " + r.URL.Query().Get("step")
+		_, _ = io.WriteString(w, `{"v":1,"times":[1]}`)
+	}))
+	t.Cleanup(agent.Close)
+	s.forward(t, agent)
+	c, err := follow(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, there := c.Node("node-a")
+	if !there {
+		t.Fatal("no page of node-a")
+	}
+	text, err := page.Past(t.Context(), "shop/a&b c/app", 900, 15)
+	if string(text) != `{"v":1,"times":[1]}` || err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if was := <-asked; was != "Bearer good /api/v1/history shop/a&b c/app 900 15" {
+		t.Errorf("asked %q", was)
+	}
+}
+
+// TestServe checks that the page of a node is this program's own, and uses only data of the agent.
+func TestServe(t *testing.T) {
+	s := serve(t)
+	asked := make(chan string, 8)
+	s.forward(t, hostile(t, asked))
+	c, err := follow(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- c.Serve(ctx, l) }()
+	const own = "default-src 'none'; script-src 'self'; "
+	const none = "default-src 'none'; base-uri "
+	for _, test := range []struct {
+		path, host string
+		status     int
+		kind       string
+		policy     string
+		says       string
+		asks       string
+	}{
+		{path: "/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="cluster.js"`},
+		{path: "/cluster.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "nodes/"},
+		{path: "/dom.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "roam"},
+		{path: "/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"name":"node-a","cpus":8,"freeCPUs":8`},
+		{path: "/nodes/node-a/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="main.js"`},
+		{path: "/nodes/node-a/main.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "follow"},
+		{path: "/nodes/node-a/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"version":"<script>"`, asks: "Bearer good /api/v1/view"},
+		{path: "/nodes/node-a/api/v1/stream", status: 503, kind: "text/plain; charset=utf-8", policy: none, says: "100 pages are open already", asks: "Bearer good /api/v1/stream"},
+		{path: "/nodes/node-a/api/v1/other", status: 404},
+		{path: "/nodes/node-a/api/../../../evil", status: 307, kind: ""},
+		{path: "/nodes/node-b/", status: 404, says: `no node "node-b"`},
+		{path: "/nodes/node-b/api/v1/view", status: 404},
+		{path: "/", host: "evil.example", status: 421},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+test.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = test.host
+		answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		h := answer.Header
+		if err != nil || answer.StatusCode != test.status || !strings.Contains(string(text), test.says) || test.kind != "" && h.Get("Content-Type") != test.kind || !strings.HasPrefix(h.Get("Content-Security-Policy"), test.policy) {
+			t.Errorf("%s: %d %v\n%s", test.path, answer.StatusCode, h, text)
+		}
+		if len(h.Values("Content-Security-Policy")) != 1 || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Set-Cookie") != "" || h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %v", test.path, h)
+		}
+		got := ""
+		select {
+		case got = <-asked:
+		default:
+		}
+		if got != test.asks {
+			t.Errorf("%s: the agent was asked %q, want %q", test.path, got, test.asks)
+		}
+	}
+	end()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// early starts a hostile agent that sends something before its answer: a status whose headers a proxy forwards, and a
+// status that takes over the connection.
+func early(t *testing.T) *httptest.Server {
+	t.Helper()
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == window.StreamPath {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nSet-Cookie: a=b\r\n\r\n<script>")
+			_ = conn.Close()
+			return
+		}
+		w.Header().Set("Set-Cookie", "a=b")
+		w.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(agent.Close)
+	return agent
+}
+
+// TestServeOnlyAnswers checks that an agent cannot put headers before its answer, and cannot thereby remove those of
+// the guard.
+func TestServeOnlyAnswers(t *testing.T) {
+	s := serve(t)
+	s.forward(t, early(t))
+	c, err := follow(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := c.Node("node-a")
+	transport := page.transport()
+	for name, handler := range map[string]http.Handler{
+		"cluster": onlyData(page, transport),
+		// The guard of an answer also works if the transport lets it through.
+		"other transport": onlyData(page, plain{transport}),
+		"node":            page.proxy(transport),
+	} {
+		front := httptest.NewServer(window.Guard(nil, handler))
+		for path, status := range map[string]int{window.ViewPath: http.StatusOK, window.StreamPath: http.StatusBadGateway} {
+			if name == "other transport" && path == window.StreamPath {
+				continue
+			}
+			before := 0
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error {
+				before++
+				return nil
+			}})
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, front.URL+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			h := answer.Header
+			if answer.StatusCode != status || before > 0 {
+				t.Errorf("%s%s: status %d after %d others, want %d", name, path, answer.StatusCode, before, status)
+			}
+			if len(h.Values("Content-Security-Policy")) != 1 || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || name != "node" && h.Get("Set-Cookie") != "" {
+				t.Errorf("%s%s: %v", name, path, h)
+			}
+		}
+		front.Close()
+	}
+	transport.CloseIdleConnections()
+}
+
+// plain is a transport to an agent without the checks of Berth's transport.
+type plain struct{ way *authorized }
+
+// RoundTrip implements http.RoundTripper.
+func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := p.way.access.bearer(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return p.way.Transport.RoundTrip(r)
+}
+
+// TestServeLacksRights checks that the answer to the page names the right that a user lacks on the way to an agent.
+func TestServeLacksRights(t *testing.T) {
+	for _, path := range []string{agentsPath, tokenPath} {
+		s := serve(t)
+		s.forward(t, hostile(t, make(chan string, 1)))
+		s.refuse("list "+path, http.StatusForbidden)
+		c, err := follow(t, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := c.Node("node-a")
+		answer := httptest.NewRecorder()
+		onlyData(page, page.transport()).ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, window.ViewPath, http.NoBody))
+		if resource := path[strings.LastIndex(path, "/")+1:]; answer.Code != http.StatusBadGateway || !strings.Contains(answer.Body.String(), `resource "`+resource+`"`) {
+			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
+		}
+	}
+}
+
+// TestViewOfNode checks that top requests one view from the agent.
+func TestViewOfNode(t *testing.T) {
+	s := serve(t)
+	s.forward(t, hostile(t, make(chan string, 1)))
+	c, err := follow(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := c.Node("node-a")
+	if v, err := page.View(t.Context()); err != nil || v.Version != "<script>" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}

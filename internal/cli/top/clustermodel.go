@@ -1,0 +1,205 @@
+package top
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/berth-project/berth/internal/agent/history"
+	"github.com/berth-project/berth/internal/agent/view"
+)
+
+// ClusterOptions are the options of RunCluster. All are required except Past.
+type ClusterOptions struct {
+	// Look returns a current view. It is called once a second.
+	Look func() *view.Cluster
+	// Node asks the agent of a node. It is called once a second while the node is shown.
+	Node func(ctx context.Context, name string) (*view.View, error)
+	// Past returns what a node's agent remembers about a workload, as in Options; nil if it cannot be asked.
+	Past func(ctx context.Context, node, workload string) *history.Past
+	// Explain is as in Options.
+	Explain func(v *view.View, workload string) []string
+	Terminal
+}
+
+// clusterLooked is the result of one read of the cluster.
+type clusterLooked struct{ view *view.Cluster }
+
+// opened is the first view of a node, or the error.
+type opened struct {
+	name string
+	view *view.View
+	err  error
+}
+
+// ofNode is a message for the node on screen. It is dropped after the user left the node.
+type ofNode struct {
+	node *model
+	msg  tea.Msg
+}
+
+// clusterModel is the state of a terminal that shows a cluster or a node.
+type clusterModel struct {
+	clusterScreen
+	node    *model // nil for the cluster
+	look    tea.Cmd
+	open    func(name string) tea.Cmd
+	explain func(*view.View, string) []string
+	// recall asks a node's agent what it remembers about a workload; nil if it cannot be asked.
+	recall func(node, workload string) tea.Msg
+}
+
+// RunCluster shows first, then each view that Look returns, until the user quits or ctx ends.
+func RunCluster(ctx context.Context, first *view.Cluster, o ClusterOptions) error {
+	return o.run(ctx, newClusterModel(ctx, first, o))
+}
+
+func newClusterModel(ctx context.Context, first *view.Cluster, o ClusterOptions) *clusterModel {
+	m := &clusterModel{
+		clusterScreen: clusterScreen{now: first}, explain: o.Explain,
+		look: func() tea.Msg { return clusterLooked{o.Look()} },
+		open: func(name string) tea.Cmd {
+			return func() tea.Msg {
+				v, err := o.Node(ctx, name)
+				return opened{name, v, err}
+			}
+		},
+	}
+	if o.Past != nil {
+		m.recall = func(node, workload string) tea.Msg { return remembered{workload, o.Past(ctx, node, workload)} }
+	}
+	return m
+}
+
+// Init implements tea.Model.
+func (m *clusterModel) Init() tea.Cmd { return m.later() }
+
+// later reads the cluster again after one interval.
+func (m *clusterModel) later() tea.Cmd {
+	return tea.Tick(every, func(time.Time) tea.Msg { return m.look() })
+}
+
+// Update implements tea.Model.
+func (m *clusterModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		m.resize()
+	case clusterLooked:
+		m.now = msg.view
+		return m, m.later()
+	case opened:
+		return m, m.enter(msg)
+	case ofNode:
+		if m.node != nil && msg.node == m.node {
+			return m, m.toNode(msg.msg)
+		}
+	case tea.KeyPressMsg:
+		switch {
+		case m.node != nil:
+			return m, m.pressedAtNode(msg)
+		case m.typing:
+			m.filter, m.typing = edited(m.filter, msg)
+		default:
+			return m, m.pressed(msg.String())
+		}
+	}
+	return m, nil
+}
+
+// View implements tea.Model.
+func (m *clusterModel) View() tea.View {
+	text := m.frame()
+	if m.node != nil {
+		text = m.clip("node "+clean(m.name)+"  (esc: back to the cluster)") + "\n" + m.node.frame()
+	}
+	v := tea.NewView(text)
+	v.AltScreen, v.WindowTitle = true, "berth top"
+	return v
+}
+
+// enter shows a node, unless the user asked for another node in the meantime.
+func (m *clusterModel) enter(o opened) tea.Cmd {
+	if o.name != m.opening {
+		return nil
+	}
+	if m.opening, m.failed = "", ""; o.err != nil {
+		m.failed = "node " + o.name + ": " + o.err.Error()
+		return nil
+	}
+	ask := m.open(o.name)
+	m.name = o.name
+	m.node = &model{screen: screen{now: o.view}, explain: m.explain, look: func() tea.Msg {
+		if next, ok := ask().(opened); ok {
+			return looked{next.view, next.err}
+		}
+		return nil
+	}}
+	if m.recall != nil {
+		m.node.recall = func(workload string) tea.Msg { return m.recall(o.name, workload) }
+	}
+	m.resize()
+	return m.ofNode(m.node.Init())
+}
+
+// resize gives the node all lines below its title.
+func (m *clusterModel) resize() {
+	if m.node != nil {
+		m.node.canvas = canvas{width: m.width, height: max(0, m.height-1), plain: m.plain}
+	}
+}
+
+// toNode passes a message to the node on screen.
+func (m *clusterModel) toNode(msg tea.Msg) tea.Cmd {
+	_, cmd := m.node.Update(msg)
+	return m.ofNode(cmd)
+}
+
+// ofNode wraps the message of a command for the node on screen.
+func (m *clusterModel) ofNode(cmd tea.Cmd) tea.Cmd {
+	if cmd == nil {
+		return nil
+	}
+	node := m.node
+	return func() tea.Msg { return ofNode{node, cmd()} }
+}
+
+// pressedAtNode handles a key while a node is shown. In its list, esc returns to the cluster.
+func (m *clusterModel) pressedAtNode(key tea.KeyPressMsg) tea.Cmd {
+	switch word := key.String(); {
+	case m.node.typing:
+	case word == "q", word == "ctrl+c":
+		return tea.Quit
+	case word == "esc" && m.node.page == pageList:
+		m.node = nil
+		return nil
+	}
+	return m.toNode(key)
+}
+
+// pressed handles a key while the cluster is shown.
+func (m *clusterModel) pressed(key string) tea.Cmd {
+	if by, is := travel(key, m.height); is {
+		m.move(by)
+		return nil
+	}
+	switch key {
+	case "q", "ctrl+c":
+		return tea.Quit
+	case "s":
+		m.order = (m.order + 1) % nodeOrders
+	case "p":
+		m.pods, m.scroll = !m.pods, 0
+	case "/":
+		m.pods, m.typing = false, true
+	case "esc":
+		m.pods, m.opening, m.failed = false, "", ""
+	case "enter":
+		if i, nodes := m.found(); !m.pods && len(nodes) > 0 {
+			m.opening, m.failed, m.selected = nodes[i].Name, "", nodes[i].Name
+			return m.open(m.opening)
+		}
+	}
+	return nil
+}

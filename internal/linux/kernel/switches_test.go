@@ -1,0 +1,94 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// put writes a record that begins at a place in a ring, and returns the place of the next record.
+func put(data []byte, at uint64, kind uint32, misc uint16, words ...uint32) uint64 {
+	size := uint16(header)
+	for range words {
+		size += 4
+	}
+	record := binary.NativeEndian.AppendUint32(nil, kind)
+	record = binary.NativeEndian.AppendUint16(record, misc)
+	record = binary.NativeEndian.AppendUint16(record, size)
+	for _, w := range words {
+		record = binary.NativeEndian.AppendUint32(record, w)
+	}
+	for i, b := range record {
+		data[(at+uint64(i))%uint64(len(data))] = b
+	}
+	return at + uint64(len(record))
+}
+
+// TestParseSwitches checks that one of the two records of a switch counts, even if the end of the ring splits it, and
+// that lost records are reported. An impossible record ends the reading.
+func TestParseSwitches(t *testing.T) {
+	data := make([]byte, 256)
+	const begin = 1000*256 + 160
+	at := put(data, begin, recordSwitch, switchedOut, 7, 7, 5, 5, 11, 0, 1, 0)
+	at = put(data, at, recordSwitch, 0, 5, 5, 7, 8, 12, 0, 1, 0) // split
+	at = put(data, at, recordLost, 0, 0, 0, 3, 0)
+	at = put(data, at, 99, 0, 0, 0)
+	at = put(data, at, recordSwitch, 0, 7, 8, 0, 0, 13, 0, 1, 0)
+	all, lost := parseSwitches(data, begin, at)
+	want := []Switch{{At: 12, CPU: 1, Before: 5, Now: 7}, {At: 13, CPU: 1, Before: 7, Now: 0}}
+	if diff := cmp.Diff(want, all); diff != "" || lost != 3 {
+		t.Errorf("%d lost, (-want +got):\n%s", lost, diff)
+	}
+	if all, lost := parseSwitches(make([]byte, 256), 0, 128); len(all) != 0 || lost != 1 {
+		t.Errorf("no records: %v, %d lost", all, lost)
+	}
+}
+
+// TestLiveSwitches checks that the kernel records in order that this process ran on each CPU, and continues after a
+// reading.
+func TestLiveSwitches(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the context switches of all processes need root; runs in the VM: make test")
+	}
+	cpus, err := OwnGroupCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := RecordSwitches(cpus)
+	if errors.Is(err, ErrNotSupported) {
+		t.Skipf("%v; runs on the host: make test", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for round := range 2 {
+		before := Monotonic()
+		for range 20 {
+			time.Sleep(time.Millisecond)
+		}
+		all, lost, err := s.Read()
+		if err != nil || lost > 0 {
+			t.Fatalf("%d lost, %v", lost, err)
+		}
+		mine := slices.IndexFunc(all, func(one Switch) bool { return one.Now == os.Getpid() && one.At >= before && cpus.Contains(one.CPU) })
+		if mine < 0 || !slices.IsSortedFunc(all, func(a, b Switch) int { return int(a.At - b.At) }) {
+			t.Errorf("round %d: %d switches, the first of this process is %d", round, len(all), mine)
+		}
+	}
+	if _, err := RecordSwitches(cpuset.Set{}.Add(cpuset.Max - 1)); err == nil || errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a CPU that is not there: %v", err)
+	}
+}

@@ -1,0 +1,204 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+// AbuseOptions configures the abuser scenario.
+type AbuseOptions struct {
+	Limit unit.CPUs
+	// Threads is how many threads burn at once; with two or more the demand exceeds 1.5 × the limit on any machine with
+	// as many CPUs.
+	Threads int
+	// CreditSeconds is cfsQuotaBurstPeriodSeconds: small, so that the credit is spent soon.
+	CreditSeconds int
+	// Measure is how long the mean is measured once the credit is spent; 0 runs nothing.
+	Measure time.Duration
+	Modes   []load.Mode
+}
+
+// The rhythm of the on/off abuser: with the quota at three times the limit its mean demand is 1.5 × the limit, in
+// stretches that let some credit grow back.
+const (
+	abuserOn  = 4 * time.Second
+	abuserOff = 4 * time.Second
+)
+
+// spendTimeout bounds how long the credit may last.
+const spendTimeout = 3 * time.Minute
+
+// RunAbuse runs each abuser in turn under the agent and measures its mean use after its credit is spent: from the
+// moment the quota is first back at the limit.
+func RunAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(string)) ([]Abuse, error) {
+	if o.Measure <= 0 {
+		return nil, nil
+	}
+	var results []Abuse
+	for _, mode := range o.Modes {
+		progress(fmt.Sprintf("abuser %s", mode))
+		result, err := o.run(ctx, place, mode)
+		if err != nil {
+			return nil, fmt.Errorf("abuser %s: %w", mode, err)
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (result Abuse, err error) {
+	stage, err := OpenStage(place, "abuser-"+string(mode), o.Limit.Quota(Period), "hold")
+	if err != nil {
+		return Abuse{}, err
+	}
+	// Kill both programs: a program beside an abuser may get no CPU time to end by itself.
+	defer func() { err = errors.Join(err, stage.Kill()) }()
+	burst := DefaultBurst()
+	burst.PeriodSeconds = o.CreditSeconds
+	agent, err := startBerth(ctx, burst, o.Limit, stage)
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, agent.Stop()) }()
+	windows, err := watchWindows(ctx, place, stage.Path(), o.Limit)
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, windows.stop(&result)) }()
+	file, err := quotaFile(place.Host, stage.Path())
+	if err != nil {
+		return Abuse{}, err
+	}
+	burner, err := StartChild("load burn", o.args(mode, file)...)
+	if err != nil {
+		return Abuse{}, err
+	}
+	defer func() { err = errors.Join(err, burner.Kill()) }()
+	if err := stage.Group().Attach(burner.PID()); err != nil {
+		return Abuse{}, fmt.Errorf("attach: %w", err)
+	}
+	capacity := float64(o.CreditSeconds) * float64(o.Limit) * (float64(burst.QuotaPercent)/100 - 1)
+	result = Abuse{Mode: string(mode), LimitCPUs: float64(o.Limit), CreditSeconds: capacity}
+	if err := o.measure(ctx, stage, burner, &result); err != nil {
+		return Abuse{}, err
+	}
+	result.Writes, err = agent.Writes()
+	return result, err
+}
+
+func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, result *Abuse) error {
+	begin := time.Now()
+	if err := o.awaitSpent(ctx, stage, burner); err != nil {
+		return err
+	}
+	result.SpentSeconds = time.Since(begin).Seconds()
+	before, err := stage.Counters()
+	if err != nil {
+		return err
+	}
+	if err := load.Pause(ctx, o.Measure); err != nil {
+		return err
+	}
+	after, err := stage.Counters()
+	if err != nil {
+		return err
+	}
+	result.Seconds = after.At.Sub(before.At).Seconds()
+	result.MeanCPUs = after.CPU.Since(before.CPU).Duration().Seconds() / result.Seconds
+	result.OverLimit = result.MeanCPUs / float64(o.Limit)
+	return burner.Alive()
+}
+
+// windows measures by how much the use of a group exceeds its limit, over every window that begins and ends at one of
+// its samples.
+type windows struct {
+	meter       *Meter
+	limit       unit.CPUs
+	floor, most float64 // CPU-seconds of use beyond the limit since the first sample
+	looks       int
+	cancel      context.CancelFunc
+	done        chan error
+}
+
+// lookAtUse is how often a group's use is read.
+const lookAtUse = time.Millisecond
+
+// watchWindows takes samples until stop is called or ctx ends.
+func watchWindows(ctx context.Context, place Place, path string, limit unit.CPUs) (*windows, error) {
+	meter, err := OpenMeter(place.Host, path)
+	if err != nil {
+		return nil, errors.Join(err, meter.Close())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &windows{meter: meter, limit: limit, cancel: cancel, done: make(chan error, 1)}
+	go func() { w.done <- w.watch(ctx) }()
+	return w, nil
+}
+
+func (w *windows) watch(ctx context.Context) error {
+	begin := time.Now()
+	first, err := w.meter.reader.Usage()
+	for err == nil && load.Pause(ctx, lookAtUse) == nil {
+		var now unit.CPUTime
+		now, err = w.meter.reader.Usage()
+		beyond := float64(now.Since(first).Seconds() - w.limit.Over(time.Since(begin)))
+		w.floor, w.most = min(w.floor, beyond), max(w.most, beyond-w.floor)
+		w.looks++
+	}
+	if err != nil {
+		return fmt.Errorf("use over windows: %w", err)
+	}
+	return nil
+}
+
+// stop ends the sampling and writes the figures to result.
+func (w *windows) stop(result *Abuse) error {
+	w.cancel()
+	err := <-w.done
+	result.ExcessSeconds, result.Looks = w.most, w.looks
+	return errors.Join(err, w.meter.Close())
+}
+
+// awaitSpent waits until the quota is back at the limit.
+func (o AbuseOptions) awaitSpent(ctx context.Context, stage *Stage, burner *Child) error {
+	spent := func() (bool, error) {
+		b, err := stage.Bandwidth()
+		return b.Limit() <= o.Limit, err
+	}
+	err := await(ctx, time.Now().Add(spendTimeout), spent, burner.Alive)
+	if errors.Is(err, errDeadline) {
+		return fmt.Errorf("after %s the quota still stands above the limit: %w", spendTimeout, ErrNotSpent)
+	}
+	return err
+}
+
+// ErrNotSpent reports that an abuser's credit lasted longer than it can.
+var ErrNotSpent = errors.New("the credit is not spent")
+
+func (o AbuseOptions) args(mode load.Mode, file string) []string {
+	return []string{
+		"load", "burn", "--mode", string(mode), "--threads", strconv.Itoa(o.Threads),
+		"--on", abuserOn.String(), "--off", abuserOff.String(),
+		"--quota-file", file, "--above", strconv.FormatInt(int64(o.Limit.Quota(Period)), 10),
+	}
+}
+
+// quotaFile returns the path of the group's quota on this host.
+func quotaFile(host *cgroup.Host, path string) (string, error) {
+	hierarchy, err := host.Hierarchy(cgroup.CPU)
+	if err != nil {
+		return "", fmt.Errorf("quota file: %w", err)
+	}
+	name := "cpu.max"
+	if hierarchy.Version == 1 {
+		name = "cpu.cfs_quota_us"
+	}
+	return host.Root().Join(hierarchy.Mount + "/" + path + "/" + name), nil
+}

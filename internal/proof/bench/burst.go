@@ -1,0 +1,264 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+// BurstOptions configures bench burst.
+type BurstOptions struct {
+	Place   Place
+	Machine Machine
+	Limit   unit.CPUs
+	Pattern load.Pattern
+	// Work is the CPU time of one request.
+	Work time.Duration
+	// Neighbours is the number of servers beside the measured server, each with a quarter of its limit and of its load.
+	Neighbours int
+	// Duration is how long one arm is under load.
+	Duration time.Duration
+	// Repetitions is the number of repetitions, at least 3 for a verdict.
+	Repetitions int
+	// Peer is another agent that runs as a separate arm.
+	Peer PeerOptions
+	// Abuse configures the abuser scenario; its zero value runs none.
+	Abuse AbuseOptions
+	// Arms are the names of the arms, Unlimited among them; empty means ArmNames. The table has the order of
+	// AllArmNames.
+	Arms []string
+	// Run runs one arm of one repetition elsewhere than in a group of this program; nil means Arm.Run.
+	Run   func(context.Context, Arm) (Outcome, error)
+	Quick bool
+	// Out is the directory for raw samples and the summary; empty means none.
+	Out string
+	// Progress is called with the current step; it may be nil.
+	Progress func(string)
+}
+
+const (
+	// settle is the pause before an arm is measured, in which a group's quota refills and the machine becomes quiet.
+	settle = 300 * time.Millisecond
+)
+
+// RunBurst measures all arms and returns the report. Everything it made is gone when it returns, also when ctx ends,
+// which is an error.
+func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
+	o.prepare()
+	o.Arms = o.arms()
+	if o.Out != "" {
+		if err := os.MkdirAll(o.Out, 0o755); err != nil {
+			return nil, fmt.Errorf("bench burst: %w", err)
+		}
+	}
+	r := &Report{Machine: o.Machine, Setup: o.setup()}
+	repetitions, err := o.repeat(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Repetitions = len(repetitions)
+	for _, name := range o.Arms {
+		r.Arms = append(r.Arms, Summarize(name, repetitions))
+	}
+	r.Ratios = Compare(repetitions, o.Arms)
+	if r.Abusers, err = RunAbuse(ctx, o.Place, o.Abuse, o.Progress); err != nil {
+		return nil, err
+	}
+	r.Goals = Judge(r)
+	r.Notes = append(r.Notes, o.notes(r)...)
+	return r, WriteSummary(o.Out, r)
+}
+
+// prepare sets the defaults.
+func (o *BurstOptions) prepare() {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Run == nil {
+		o.Run = func(ctx context.Context, a Arm) (Outcome, error) { return a.Run(ctx) }
+	}
+}
+
+func (o BurstOptions) setup() Setup {
+	return Setup{
+		LimitCPUs: float64(o.Limit), BatchesPerSec: o.Pattern.Rate, Batch: o.Pattern.Batch, Regular: o.Pattern.Regular,
+		WorkMicros: o.Work.Microseconds(), Neighbours: o.Neighbours, ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
+	}
+}
+
+// repeat measures all repetitions.
+func (o BurstOptions) repeat(ctx context.Context, r *Report) ([]Repetition, error) {
+	repetitions := make([]Repetition, 0, o.Repetitions)
+	for i := range o.Repetitions {
+		repetition, err := o.measure(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if ratio, known := noise(repetition); known {
+			r.Noise = append(r.Noise, ratio)
+		}
+		repetitions = append(repetitions, repetition)
+	}
+	return repetitions, nil
+}
+
+// noise returns the p99 of the second unlimited arm divided by that of the first.
+func noise(r Repetition) (ratio float64, known bool) {
+	return plainRatio(load.Pair{Arm: r[Unlimited2].Samples, Reference: r[Unlimited].Samples}, 0.99)
+}
+
+// measure runs all arms once. The order rotates with the repetition.
+func (o BurstOptions) measure(ctx context.Context, repetition int) (Repetition, error) {
+	arm, err := o.arm(repetition)
+	if err != nil {
+		return nil, err
+	}
+	outcomes := Repetition{}
+	for i := range o.Arms {
+		name := o.Arms[(i+repetition)%len(o.Arms)]
+		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
+		arm.Name = name
+		outcome, err := o.Run(ctx, arm)
+		if err != nil {
+			return nil, fmt.Errorf("arm %s: %w", name, err)
+		}
+		outcomes[name] = outcome
+		if err := writeSamples(o.Out, repetition, name, outcome.Samples); err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, nil
+}
+
+// arm returns an arm of a repetition, without a name.
+func (o BurstOptions) arm(repetition int) (Arm, error) {
+	pattern := o.Pattern
+	pattern.Seed += uint64(repetition)
+	arrivals, err := pattern.Arrivals(o.Duration)
+	if err != nil {
+		return Arm{}, fmt.Errorf("bench burst: %w", err)
+	}
+	beside, err := o.neighbourArrivals(pattern)
+	return Arm{Place: o.Place, Limit: o.Limit, Work: o.Work, Arrivals: arrivals, Neighbours: beside, Peer: o.Peer}, err
+}
+
+// Arm is one arm of one repetition.
+type Arm struct {
+	Place Place
+	// Name is one of ArmNames, or Peer.
+	Name  string
+	Limit unit.CPUs
+	// Work is the CPU time of one request; Arrivals are the intended times.
+	Work     time.Duration
+	Arrivals []time.Duration
+	// Neighbours are the arrivals of each neighbour.
+	Neighbours [][]time.Duration
+	// Peer is the agent of the arm Peer.
+	Peer PeerOptions
+}
+
+// Unlimited reports whether the arm's server has no limit.
+func (a Arm) Unlimited() bool { return a.Name == Unlimited || a.Name == Unlimited2 }
+
+// Run makes a stage for the arm, sends it the arrivals and removes it.
+func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
+	quota := a.Limit.Quota(Period)
+	if a.Unlimited() {
+		quota = unit.NoLimit
+	}
+	var args []string
+	if a.Name == GoDefault {
+		args = []string{"--moves", "--cpus", "0"}
+	}
+	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota, args...)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, stage.Close()) }()
+	beside, err := a.openNeighbours(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, beside.close()) }()
+	moving, err := a.control(ctx, stage, beside)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { err = errors.Join(err, moving.Stop()) }()
+	if err := load.Pause(ctx, settle); err != nil {
+		return Outcome{}, err
+	}
+	before, err := moving.Writes()
+	if err != nil {
+		return Outcome{}, err
+	}
+	loading, done := context.WithCancel(ctx)
+	join := beside.load(loading, a)
+	outcome, err = stage.Load(ctx, a.Work, a.Arrivals)
+	done()
+	if err = errors.Join(err, join()); err != nil {
+		return Outcome{}, err
+	}
+	outcome.Writes, err = moving.Writes()
+	outcome.WritesUnderLoad = outcome.Writes - before
+	if err == nil && a.Name == GoDefault {
+		outcome.Procs, err = load.ReadProcs(ctx, stage.Address)
+	}
+	return outcome, err
+}
+
+// slug turns an arm's name into a name for a file or a group.
+func slug(name string) string { return strings.ReplaceAll(name, " ", "-") }
+
+// writeSamples writes the raw samples of one arm of one repetition into the directory out, unless out is empty.
+func writeSamples(out string, attempt int, arm string, samples []load.Sample) (err error) {
+	if out == "" {
+		return nil
+	}
+	file, err := os.Create(filepath.Join(out, fmt.Sprintf("run%02d-%s.csv", attempt+1, slug(arm))))
+	if err != nil {
+		return fmt.Errorf("raw samples: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := load.WriteCSV(file, samples); err != nil {
+		return fmt.Errorf("raw samples: %w", err)
+	}
+	return nil
+}
+
+func (o BurstOptions) notes(r *Report) []string {
+	var notes []string
+	missing := map[string]bool{}
+	for _, a := range r.Arms {
+		for name, v := range map[string]*float64{"p99": a.P99, "p99.9": a.P999} {
+			missing[name] = missing[name] || v == nil
+		}
+	}
+	for _, name := range []string{"p99", "p99.9"} {
+		if missing[name] {
+			notes = append(notes, name+" is n/a: fewer than ten requests of an arm lie above it")
+		}
+	}
+	if len(o.Peer.Command) > 0 {
+		notes = append(notes, fmt.Sprintf("peer: %s, with %s to settle; its writes are not counted", strings.Join(o.Peer.Command, " "), o.Peer.Settle))
+	}
+	if g := arm(r, GoDefault).GoRuntime; g != nil {
+		notes = append(notes, fmt.Sprintf("%s: GOMAXPROCS %d at the end, %.1f changes an hour; %d threads", GoDefault, g.MaxProcs, g.ChangesPerHour, g.Threads))
+	}
+	if o.Quick {
+		notes = append(notes, "quick: shorter arms than the goals ask for; run without --quick for verdicts")
+	}
+	for _, a := range r.Arms {
+		if a.Failed > 0 {
+			notes = append(notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
+		}
+	}
+	return notes
+}

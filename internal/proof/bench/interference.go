@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/load"
+)
+
+// The arms of bench interference, in the order of its table.
+const (
+	Alone         = "alone"
+	DefaultShares = "default shares"
+	LowestWeight  = "lowest weight"
+	Quota80       = "quota 80 percent"
+	IdleGroup     = "idle"
+	IdleReserve   = "idle with reserve"
+	OwnCores      = "cores"
+	AloneOnCores  = "alone on those cores"
+	AloneAgain    = "alone again"
+)
+
+// InterferenceArms lists the arms in the order of the table. Without a boundary it omits the two arms with cores, and
+// without a reserve the arm with a reserve.
+func InterferenceArms(boundary, reserve bool) []string {
+	arms := []string{Alone, DefaultShares, LowestWeight, Quota80, IdleGroup}
+	if reserve {
+		arms = append(arms, IdleReserve)
+	}
+	if boundary {
+		arms = append(arms, OwnCores, AloneOnCores)
+	}
+	return append(arms, AloneAgain)
+}
+
+// The default load of bench interference, for each CPU of the machine: requests of 1.5 ms keep the machine busy by 15
+// %, so that offline work has most of it.
+const (
+	DefaultVictimRate = 100.0
+	DefaultVictimWork = 1500 * time.Microsecond
+	DefaultReserve    = 10
+)
+
+// quotaShare is the part of the machine for offline work in the document that Berth is measured by.
+const quotaShare = 0.8
+
+// InterferenceOptions configures bench interference.
+type InterferenceOptions struct {
+	Place   Place
+	Machine Machine
+	// Root contains /proc/stat and the topology of this machine.
+	Root *hostfs.Root
+	// Pattern says when requests arrive; Work is the CPU time of each.
+	Pattern load.Pattern
+	Work    time.Duration
+	// Reserve is the percentage of the CPUs of each L3 that hogs leave free in the arm with a reserve.
+	Reserve int
+	// Duration is the load time of one arm; Repetitions counts runs of all arms, at least 3 for a verdict.
+	Duration    time.Duration
+	Repetitions int
+	Quick       bool
+	// Out is the directory for raw samples and the summary; empty means none.
+	Out string
+	// Progress is called with the current step; it may be nil.
+	Progress func(string)
+}
+
+// beside is the use of CPUs beside the server in one arm of one repetition.
+type beside struct {
+	// Hogs, Idle and Steal are mean numbers of CPUs: used by the hogs, idle on the machine, and taken by the
+	// hypervisor.
+	Hogs, Idle, Steal float64
+	// Together is the part of the server's running time in which a hog ran on the same core. Waited is the mean number
+	// of server threads that were ready to run without a CPU. Both are nil if the kernel does not report them.
+	Together, Waited *float64
+}
+
+// interfered is one repetition.
+type interfered struct {
+	Repetition
+
+	beside map[string]beside
+}
+
+// RunInterference measures all arms and returns the report. Everything it made is gone when it returns, also when ctx
+// ends, which is an error. Without cpu.idle the error matches kernel.ErrNotSupported.
+func RunInterference(ctx context.Context, o InterferenceOptions) (r *InterferenceReport, err error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Out != "" {
+		if err := os.MkdirAll(o.Out, 0o755); err != nil {
+			return nil, fmt.Errorf("bench interference: %w", err)
+		}
+	}
+	if err := o.checkIdle(); err != nil {
+		return nil, err
+	}
+	o.Progress("what the server uses alone, for the boundary")
+	boundary, err := o.boundary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r = &InterferenceReport{Machine: o.Machine, Setup: o.setup(), Boundary: boundary.report(), Repetitions: o.Repetitions}
+	if boundary.scheduler, r.CoResidency, err = watchScheduler(o.Root); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, boundary.close()) }()
+	names := InterferenceArms(boundary.Exists, !boundary.reserve.IsEmpty())
+	var all []interfered
+	for i := range o.Repetitions {
+		one, err := o.measure(ctx, i, names, boundary)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	r.summarize(all, names)
+	r.Goals = JudgeInterference(r)
+	r.note(o)
+	return r, WriteSummary(o.Out, r)
+}
+
+func (o InterferenceOptions) setup() InterferenceSetup {
+	return InterferenceSetup{
+		RequestsPerSec: o.Pattern.Rate * float64(o.Pattern.Batch), WorkMicros: o.Work.Microseconds(), Hogs: o.Machine.CPUs,
+		ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
+	}
+}
+
+// measure runs all arms once. The order rotates with the repetition, and all arms have the same arrivals.
+func (o InterferenceOptions) measure(ctx context.Context, repetition int, names []string, b boundary) (interfered, error) {
+	pattern := o.Pattern
+	pattern.Seed += uint64(repetition)
+	arrivals, err := pattern.Arrivals(o.Duration)
+	if err != nil {
+		return interfered{}, fmt.Errorf("bench interference: %w", err)
+	}
+	one := interfered{Repetition{}, map[string]beside{}}
+	for i := range names {
+		name := names[(i+repetition)%len(names)]
+		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
+		outcome, left, err := o.run(ctx, name, b, arrivals)
+		if err != nil {
+			return interfered{}, fmt.Errorf("arm %s: %w", name, err)
+		}
+		one.Repetition[name], one.beside[name] = outcome, left
+		if err := writeSamples(o.Out, repetition, name, outcome.Samples); err != nil {
+			return interfered{}, err
+		}
+	}
+	return one, nil
+}

@@ -1,0 +1,93 @@
+package bench_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+// allowed returns the CPUs that this thread may use.
+func allowed(t *testing.T) string {
+	t.Helper()
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "\nCpus_allowed_list:\t")
+	list, _, _ := strings.Cut(rest, "\n")
+	return list
+}
+
+// TestInterference runs every arm once on the real kernel. All requests are made, hogs use CPUs in the arms with hogs,
+// and this program is not restricted to the arms' cores at the end. place checks that nothing is left.
+func TestInterference(t *testing.T) {
+	where := place(t)
+	root, err := hostfs.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	machine, err := bench.Describe(root, where.Host, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, out := allowed(t), t.TempDir()
+	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{
+		Place: where, Machine: machine, Root: root, Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond,
+		Duration: time.Second, Repetitions: 1, Reserve: bench.DefaultReserve, Quick: true, Out: out,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := r.Arms[0].Requests
+	for _, a := range r.Arms {
+		alone := a.Name == bench.Alone || a.Name == bench.AloneAgain || a.Name == bench.AloneOnCores
+		if a.Requests != requests || a.Requests == 0 || a.Failed != 0 {
+			t.Errorf("%s: %d requests, %d failed, want %d", a.Name, a.Requests, a.Failed, requests)
+		}
+		if alone && a.HogCPUs != nil {
+			t.Errorf("%s: hogs used %g CPUs", a.Name, *a.HogCPUs)
+		}
+		known := !alone && !strings.HasPrefix(r.CoResidency, "unknown: ") && !strings.Contains(strings.Join(r.Notes, "\n"), a.Name+": records of context switches were lost")
+		if a.Together != nil != known || known && (*a.Together > 1 || a.Name == bench.OwnCores && *a.Together > 0) {
+			t.Errorf("%s: server and hogs on one core for %v of the time, %s, notes %q", a.Name, a.Together, r.CoResidency, r.Notes)
+		}
+		if a.HogCPUs != nil && *a.HogCPUs > float64(machine.CPUs)+0.1 {
+			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, machine.CPUs)
+		}
+	}
+	if got := len(bench.InterferenceArms(machine.CPUs > 1, machine.CPUs > 1)); machine.CPUs == 1 && len(r.Arms) != got {
+		t.Errorf("%d arms, want %d", len(r.Arms), got)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil || len(files) != len(r.Arms)+1 {
+		t.Errorf("files %v, %v", files, err)
+	}
+	if now := allowed(t); now != before {
+		t.Errorf("this program may run on %s, was %s", now, before)
+	}
+}
+
+// A program that gets no CPU still ends, and its kill is not an error.
+func TestStarvedProgramEnds(t *testing.T) {
+	stage, err := bench.OpenStage(place(t), "starved", unit.NoLimit, "burn", "--threads", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids, _, err := stage.Group().Handle().Processes()
+	if err != nil || len(pids) != 1 {
+		t.Fatal(pids, err)
+	}
+	if err := errors.Join(syscall.Kill(pids[0], syscall.SIGSTOP), stage.Kill()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// interference returns a report with known figures: each arm's slow requests are slower than the server's alone by the
+// arm's factor.
+func interference(n int, factors map[string]float64) *InterferenceReport {
+	const ms = time.Millisecond
+	r := &InterferenceReport{
+		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
+		Setup:       InterferenceSetup{RequestsPerSec: 200, WorkMicros: 1500, Hogs: 2, ArmSeconds: 20, Seed: 1},
+		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), Reserve: cpuset.Set{}.Add(0), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
+		Repetitions: 2, CoResidency: "by the kernel's records of context switches",
+	}
+	one := interfered{Repetition{}, map[string]beside{}}
+	for _, name := range InterferenceArms(true, true) {
+		factor := factors[name]
+		if factor == 0 {
+			factor = 1
+		}
+		list := make([]load.Sample, n)
+		for i := range list {
+			list[i] = load.Sample{Intended: 20 * time.Second * time.Duration(i) / time.Duration(n), Latency: 2 * ms, Status: 204}
+			if i%10 == 0 {
+				list[i].Latency = time.Duration(factor * 4 * float64(ms))
+			}
+		}
+		one.Repetition[name] = Outcome{Samples: list, Elapsed: 20 * time.Second}
+		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01, Together: new(0.25), Waited: new(0.4)}
+	}
+	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
+		one.beside[name] = beside{Idle: 1.7}
+	}
+	r.summarize([]interfered{one, one}, InterferenceArms(true, true))
+	r.Goals = JudgeInterference(r)
+	return r
+}
+
+func verdicts(r *InterferenceReport) string {
+	all := make([]string, 0, len(r.Goals))
+	for _, g := range r.Goals {
+		all = append(all, string(g.Verdict))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestJudgeInterference(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		n       int
+		factors map[string]float64
+		want    string
+	}{
+		{"all as it should be", 12_000, map[string]float64{DefaultShares: 1.5}, "met met met met met met"},
+		{"idle is no better", 12_000, map[string]float64{DefaultShares: 1.5, IdleGroup: 1.5}, "met missed missed met met met"},
+		{"cores are slow beside hogs", 12_000, map[string]float64{DefaultShares: 1.5, OwnCores: 1.2}, "met met met met missed missed"},
+		{"cores are slow alone, too", 12_000, map[string]float64{DefaultShares: 1.5, OwnCores: 1.2, AloneOnCores: 1.2}, "met met met met met met"},
+		{"the hogs do not show", 12_000, map[string]float64{DefaultShares: 1.1}, "missed n/a n/a met n/a n/a"},
+		{"the machine is not quiet", 12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2}, "n/a n/a n/a n/a n/a n/a"},
+		{"a reserve is judged on 16 CPUs only", 12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: 1.5}, "met met met met met met"},
+		{"too few for p99", 1500, map[string]float64{DefaultShares: 1.5}, "met met n/a met met n/a"},
+		{"too few for anything", 50, map[string]float64{DefaultShares: 1.5}, "n/a n/a n/a n/a n/a n/a"},
+	} {
+		if got := verdicts(interference(c.n, c.factors)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// On 16 CPUs the arm with a reserve has its own goals.
+func TestJudgeReserve(t *testing.T) {
+	for factor, want := range map[float64]string{1: "met met met", 1.1: "missed met met", 1.2: "missed missed met"} {
+		r := interference(12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: factor})
+		r.Machine.CPUs = 16
+		r.Goals = JudgeInterference(r)[4:7]
+		if got := verdicts(r); got != want {
+			t.Errorf("slower by %g: %s, want %s: %+v", factor, got, want, r.Goals)
+		}
+	}
+}
+
+// With a single core there is no boundary. The two arms that need it are missing, and the report gives the reason.
+func TestInterferenceWithoutBoundary(t *testing.T) {
+	if slices.Contains(InterferenceArms(false, false), OwnCores) || slices.Contains(InterferenceArms(false, false), AloneOnCores) {
+		t.Error(InterferenceArms(false, false))
+	}
+	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records"}
+	one := interfered{Repetition{}, map[string]beside{}}
+	r.summarize([]interfered{one}, InterferenceArms(false, false))
+	r.Goals = JudgeInterference(r)
+	r.note(InterferenceOptions{Quick: true, Place: Place{Parent: "a.scope"}})
+	if len(r.Goals) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[0], "one core") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestInterferenceTable(t *testing.T) {
+	r := interference(12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2})
+	r.note(InterferenceOptions{Quick: true})
+	var out bytes.Buffer
+	if err := WriteInterferenceTable(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "interference.golden", out.Bytes())
+}

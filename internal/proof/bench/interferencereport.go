@@ -1,0 +1,327 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// mostNoise is how far the p95 of the two arms alone may differ.
+const mostNoise = 0.10
+
+// InterferenceReport is the outcome of bench interference. Its JSON is a stable contract: a quantile is null if the
+// number of samples does not support it.
+type InterferenceReport struct {
+	Machine     Machine              `json:"machine"`
+	Setup       InterferenceSetup    `json:"setup"`
+	Boundary    InterferenceBoundary `json:"boundary"`
+	Repetitions int                  `json:"repetitions"`
+	// Noise is, for each repetition, the p95 of the second arm alone divided by that of the first.
+	Noise  []float64         `json:"noise"`
+	Arms   []InterferenceArm `json:"arms"`
+	Ratios []RatioLine       `json:"ratios"`
+	// CoResidency says how the time that hogs and server shared a core is measured, or why it is unknown.
+	CoResidency string   `json:"coResidency"`
+	Goals       []Goal   `json:"goals"`
+	Notes       []string `json:"notes,omitempty"`
+}
+
+// InterferenceSetup describes the run.
+type InterferenceSetup struct {
+	RequestsPerSec float64 `json:"requestsPerSecond"`
+	WorkMicros     int64   `json:"workMicros"`
+	// Hogs is how many threads burn beside the server.
+	Hogs       int     `json:"hogs"`
+	ArmSeconds float64 `json:"armSeconds"`
+	Seed       uint64  `json:"seed"`
+	Quick      bool    `json:"quick"`
+}
+
+// InterferenceBoundary is where the law put the boundary between the cores.
+type InterferenceBoundary struct {
+	Online  cpuset.Set `json:"online"`
+	Offline cpuset.Set `json:"offline"`
+	// Reserve is the CPUs that the hogs leave free in the arm with a pull reserve.
+	Reserve cpuset.Set `json:"reserve"`
+	UseCPUs float64    `json:"useCPUs"`
+	Need    int        `json:"needCores"`
+	Low     int        `json:"lowCores"`
+	Target  int        `json:"targetCores"`
+	Reason  string     `json:"reason"`
+}
+
+// InterferenceArm is one arm over all repetitions.
+type InterferenceArm struct {
+	Name     string   `json:"name"`
+	Requests int      `json:"requests"`
+	Failed   int      `json:"failed"`
+	P50      *float64 `json:"p50Millis"`
+	P95      *float64 `json:"p95Millis"`
+	P99      *float64 `json:"p99Millis"`
+	P999     *float64 `json:"p999Millis"`
+	// HogCPUs is the use of the hogs; IdleShare is HogCPUs divided by the idle CPUs while the server is alone. Both are
+	// null without hogs.
+	HogCPUs   *float64 `json:"hogCPUs"`
+	IdleShare *float64 `json:"idleShare"`
+	// StealCPUs is the mean number of CPUs that the hypervisor took.
+	StealCPUs float64 `json:"stealCPUs"`
+	// Together is the part of the server's running time in which a hog ran on the same core. WaitingThreads is the mean
+	// number of server threads that were ready to run without a CPU. Both are null if unknown.
+	Together       *float64 `json:"together"`
+	WaitingThreads *float64 `json:"waitingThreads"`
+}
+
+func (b boundary) report() InterferenceBoundary {
+	f := b.Figures
+	return InterferenceBoundary{
+		Online: b.Online, Offline: b.Offline, Reserve: b.reserve, UseCPUs: float64(f.Use), Need: f.Need, Low: f.Low, Target: f.Target, Reason: string(b.Reason),
+	}
+}
+
+func interferenceQuantiles() []float64 { return []float64{0.5, 0.95, 0.99, 0.999} }
+
+func (r *InterferenceReport) summarize(all []interfered, names []string) {
+	repetitions := make([]Repetition, 0, len(all))
+	for _, one := range all {
+		repetitions = append(repetitions, one.Repetition)
+		if ratio, ok := plainRatio(load.Pair{Arm: one.Repetition[AloneAgain].Samples, Reference: one.Repetition[Alone].Samples}, 0.95); ok {
+			r.Noise = append(r.Noise, ratio)
+		}
+	}
+	for _, name := range names {
+		r.Arms = append(r.Arms, summarizeArm(name, Summarize(name, repetitions), all))
+	}
+	for _, name := range names[1:] {
+		for _, q := range interferenceQuantiles() {
+			r.Ratios = append(r.Ratios, compare(repetitions, name, Alone, q, 0))
+		}
+	}
+	if find(r.Ratios, OwnCores, Alone, "p50", "all").Arm != "" {
+		for _, q := range interferenceQuantiles() {
+			r.Ratios = append(r.Ratios, compare(repetitions, OwnCores, AloneOnCores, q, 0))
+		}
+	}
+}
+
+func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
+	arm := InterferenceArm{Name: name, Requests: s.Requests, Failed: s.Failed, P50: s.P50, P95: s.P95, P99: s.P99, P999: s.P999}
+	hogs, idle := 0.0, 0.0
+	for _, one := range all {
+		hogs += one.beside[name].Hogs / float64(len(all))
+		idle += (one.beside[Alone].Idle + one.beside[AloneAgain].Idle) / 2 / float64(len(all))
+		arm.StealCPUs += one.beside[name].Steal / float64(len(all))
+	}
+	if hogs > 0 && idle > 0 {
+		share := hogs / idle
+		arm.HogCPUs, arm.IdleShare = &hogs, &share
+	}
+	arm.Together = mean(all, func(one interfered) *float64 { return one.beside[name].Together })
+	arm.WaitingThreads = mean(all, func(one interfered) *float64 { return one.beside[name].Waited })
+	return arm
+}
+
+// mean returns nil if a repetition lacks the figure.
+func mean(all []interfered, of func(interfered) *float64) *float64 {
+	sum := 0.0
+	for _, one := range all {
+		figure := of(one)
+		if figure == nil {
+			return nil
+		}
+		sum += *figure / float64(len(all))
+	}
+	return &sum
+}
+
+// The figures to reach, by the estimates of ratios. For the first ratio the upper end of its interval must also be
+// below mostIdleP95.
+const (
+	goalControl  = 1.25
+	goalIdleP95  = 1.01
+	mostIdleP95  = 1.05
+	goalIdleP99  = 1.10
+	goalIdleTime = 0.90
+	goalCoresP95 = 1.01
+	goalCoresP99 = 1.05
+
+	goalReserveP95  = 1.05
+	goalReserveP99  = 1.15
+	goalReserveTime = 0.85
+	// reserveCPUs is the least number of CPUs for judging a reserve: on two CPUs a reserve is half of the machine.
+	reserveCPUs = 16
+)
+
+// notResolvable precedes a figure if the machine does not show what isolation is worth.
+const notResolvable = "not resolvable here: "
+
+// JudgeInterference compares a report with the figures to reach. It judges no latency if the control arm, hogs with
+// default shares, is not slower by a quarter. It judges nothing if the two arms alone differ by more than a tenth.
+func JudgeInterference(r *InterferenceReport) []Goal {
+	goal := Goal{Goal: "control: p95 with default shares >= 1.25 × alone, which repeats within 10 %", Measured: "too few requests", Verdict: Open}
+	control, again := find(r.Ratios, DefaultShares, Alone, "p95", "all").Ratio, find(r.Ratios, AloneAgain, Alone, "p95", "all").Ratio
+	quiet, resolves := false, false
+	if control != nil && again != nil {
+		quiet = again.Estimate <= 1+mostNoise && again.Estimate >= 1-mostNoise
+		resolves = quiet && control.Estimate >= goalControl
+		goal.Measured = fmt.Sprintf("%s, alone again %.3f", text(control), again.Estimate)
+		if quiet {
+			goal.Verdict = VerdictOf(resolves)
+		}
+	}
+	goals := []Goal{goal}
+	goals = append(goals,
+		r.latencyGoal(resolves, latencyBound{IdleGroup, Alone, "p95", goalIdleP95, mostIdleP95}),
+		r.latencyGoal(resolves, latencyBound{IdleGroup, Alone, "p99", goalIdleP99, 0}),
+		r.idleTimeGoal(quiet, IdleGroup, goalIdleTime),
+	)
+	if r.arm(IdleReserve).Name != "" && r.Machine.CPUs >= reserveCPUs {
+		goals = append(goals,
+			r.latencyGoal(resolves, latencyBound{IdleReserve, Alone, "p95", goalReserveP95, 0}),
+			r.latencyGoal(resolves, latencyBound{IdleReserve, Alone, "p99", goalReserveP99, 0}),
+			r.idleTimeGoal(quiet, IdleReserve, goalReserveTime))
+	}
+	if r.arm(OwnCores).Name != "" {
+		goals = append(goals,
+			r.latencyGoal(resolves, latencyBound{OwnCores, AloneOnCores, "p95", goalCoresP95, 0}),
+			r.latencyGoal(resolves, latencyBound{OwnCores, AloneOnCores, "p99", goalCoresP99, 0}))
+	}
+	return goals
+}
+
+func text(r *load.Ratio) string {
+	return fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", r.Estimate, r.Low, r.High)
+}
+
+// latencyBound is how much slower than a reference an arm may be.
+type latencyBound struct {
+	arm, reference, quantile string
+	// most bounds the estimate of the ratio, mostHigh the upper end of its interval; 0 bounds nothing.
+	most, mostHigh float64
+}
+
+func (r *InterferenceReport) latencyGoal(resolves bool, b latencyBound) Goal {
+	goal := Goal{Goal: fmt.Sprintf("%s, %s <= %.2f × %s", b.arm, b.quantile, b.most, b.reference), Measured: "too few requests", Verdict: Open}
+	if b.mostHigh > 0 {
+		goal.Goal += fmt.Sprintf(", upper end <= %.2f", b.mostHigh)
+	}
+	ratio := find(r.Ratios, b.arm, b.reference, b.quantile, "all").Ratio
+	switch {
+	case ratio == nil:
+		return goal
+	case !resolves:
+		goal.Measured = notResolvable + text(ratio)
+		return goal
+	case b.quantile == "p99" && r.arm(b.arm).Requests < leastRequestsP99:
+		goal.Measured = fmt.Sprintf("%s from %d requests, %d wanted", text(ratio), r.arm(b.arm).Requests, leastRequestsP99)
+		return goal
+	}
+	goal.Measured = text(ratio)
+	goal.Verdict = VerdictOf(ratio.Estimate <= b.most && (b.mostHigh == 0 || ratio.High <= b.mostHigh))
+	return goal
+}
+
+func (r *InterferenceReport) idleTimeGoal(quiet bool, arm string, least float64) Goal {
+	goal := Goal{
+		Goal:     fmt.Sprintf("%s, hogs use >= %.0f %% of what is idle while the server is alone", arm, 100*least),
+		Measured: "nothing is idle", Verdict: Open,
+	}
+	share := r.arm(arm).IdleShare
+	switch {
+	case share == nil:
+	case !quiet:
+		goal.Measured = fmt.Sprintf("%s%.1f %%", notResolvable, 100**share)
+	default:
+		goal.Measured, goal.Verdict = fmt.Sprintf("%.1f %%", 100**share), VerdictOf(*share >= least)
+	}
+	return goal
+}
+
+func (r *InterferenceReport) arm(name string) InterferenceArm {
+	for _, a := range r.Arms {
+		if a.Name == name {
+			return a
+		}
+	}
+	return InterferenceArm{}
+}
+
+func (r *InterferenceReport) note(o InterferenceOptions) {
+	if r.arm(OwnCores).Name == "" {
+		r.Notes = append(r.Notes, "no arm with cores: "+r.Boundary.Reason)
+	}
+	noisy := 0
+	for _, n := range r.Noise {
+		if n > 1+mostNoise || n < 1-mostNoise {
+			noisy++
+		}
+	}
+	if noisy > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("in %d of %d repetitions the p95 of the two arms alone differ by more than 10 %%: a noisy machine", noisy, len(r.Noise)))
+	}
+	for _, a := range r.Arms {
+		if hasHogs(a.Name) && a.Together == nil && !strings.HasPrefix(r.CoResidency, unknown) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: %v, so that its co-residency is unknown", a.Name, errLost))
+		}
+		if a.Failed > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
+		}
+	}
+	if o.Place.Parent != "" {
+		r.Notes = append(r.Notes, fmt.Sprintf("the load is made outside of %s, and competes with all of it: idle ranks groups with one parent only", o.Place.Parent))
+	}
+	if o.Quick {
+		r.Notes = append(r.Notes, "quick: shorter arms than the goals ask for; run without --quick for verdicts")
+	}
+}
+
+// WriteInterferenceTable prints a report for people.
+func WriteInterferenceTable(w io.Writer, r *InterferenceReport) error {
+	p := NewPrinter(w)
+	p.Line("%s", r.Machine.Line())
+	p.Line("load: %g requests a second at random of %.2f ms CPU, %.0f s an arm, seed %d; %d hogs",
+		r.Setup.RequestsPerSec, float64(r.Setup.WorkMicros)/1000, r.Setup.ArmSeconds, r.Setup.Seed, r.Setup.Hogs)
+	if b := r.Boundary; !b.Offline.IsEmpty() {
+		p.Line("boundary: online %s (use %.2f CPUs, need %d cores), offline %s (low %d, target %d)", b.Online, b.UseCPUs, b.Need, b.Offline, b.Low, b.Target)
+	}
+	if b := r.Boundary; !b.Reserve.IsEmpty() {
+		p.Line("reserve: hogs leave %s free", b.Reserve)
+	}
+	p.Line("%d repetitions; co-residency on a core %s", r.Repetitions, r.CoResidency)
+	p.Line("")
+	rows := make([][]string, 0, len(r.Arms))
+	for _, a := range r.Arms {
+		hogs, share, together, waits := NotAvailable, NotAvailable, NotAvailable, NotAvailable
+		if a.HogCPUs != nil {
+			hogs, share = fmt.Sprintf("%.3f", *a.HogCPUs), fmt.Sprintf("%.1f %%", 100**a.IdleShare)
+		}
+		if a.Together != nil {
+			together = fmt.Sprintf("%.2f %%", 100**a.Together)
+		}
+		if a.WaitingThreads != nil {
+			waits = fmt.Sprintf("%.3f", *a.WaitingThreads)
+		}
+		rows = append(rows, []string{
+			a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), hogs, share, together, waits, fmt.Sprintf("%.3f", a.StealCPUs),
+		})
+	}
+	p.Table([]string{"ARM", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "HOG CPUS", "OF IDLE TIME", "ON ONE CORE", "WAITING", "STEAL"}, rows)
+	p.Line("")
+	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
+	p.Line("")
+	p.Goals(r.Goals)
+	for _, note := range r.Notes {
+		p.Line("note: %s", note)
+	}
+	return p.Err()
+}
+
+// fine prints a quantile of a short request in milliseconds, or n/a.
+func fine(v *float64) string {
+	if v == nil {
+		return NotAvailable
+	}
+	return fmt.Sprintf("%.2f", *v)
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// drained is how often the context switches are read: the kernel has room for 100,000 per CPU on small machines, and
+// for 3,000 on the largest machines.
+const drained = 100 * time.Millisecond
+
+// scheduler is what the kernel reports about when server and hogs ran.
+type scheduler struct {
+	// switches is nil if the kernel does not record them.
+	switches *kernel.Switches
+	cores    []topology.Core
+}
+
+// watchScheduler records the context switches of all CPUs if possible, and returns the text of CoResidency.
+func watchScheduler(root *hostfs.Root) (scheduler, string, error) {
+	top, err := topology.Discover(root.FS())
+	if err != nil {
+		return scheduler{}, "", fmt.Errorf("bench interference: %w", err)
+	}
+	s, known := scheduler{cores: top.Cores}, "by the kernel's records of context switches"
+	if s.switches, err = kernel.RecordSwitches(top.Online); err != nil { // the other figures do not need it
+		known = unknown + err.Error()
+	}
+	return s, known, nil
+}
+
+func (s scheduler) close() error {
+	if s.switches == nil {
+		return nil
+	}
+	return s.switches.Close()
+}
+
+// unknown begins the text of CoResidency if the kernel does not record switches.
+const unknown = "unknown: "
+
+// errLost reports that the figure of an arm would cover only a part of it.
+var errLost = errors.New("records of context switches were lost")
+
+// beside runs a load. It returns the part of the server's running time in which a hog ran on the same core, or nil if
+// that is unknown.
+func (s scheduler) beside(ctx context.Context, server, hogs int, load func() error) (*float64, error) {
+	if s.switches == nil {
+		return nil, load()
+	}
+	if _, _, err := s.switches.Read(); err != nil {
+		return nil, err
+	}
+	t := newTogether(s.cores, server, hogs)
+	look := func() error {
+		all, lost, err := s.switches.Read()
+		t.take(all, kernel.Monotonic())
+		if err == nil && lost > 0 {
+			err = fmt.Errorf("%w: %d", errLost, lost)
+		}
+		return err
+	}
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan error, 1)
+	go func() { looked <- every(looking, drained, look) }()
+	failed := load()
+	stop()
+	err := errors.Join(<-looked, look())
+	if failed != nil || err != nil && !errors.Is(err, errLost) {
+		return nil, errors.Join(failed, err)
+	}
+	if err == nil && t.ran > 0 {
+		return new(float64(t.beside) / float64(t.ran)), nil
+	}
+	return nil, nil //nolint:nilnil // an arm without the figure
+}
+
+// together adds up how long a server ran, and how long a hog ran on the same core at the same time.
+type together struct {
+	server, hogs int
+	core         map[int]cpuset.Set // by CPU
+	running      map[int]int        // the process on each CPU, if known
+	at           time.Duration
+	ran, beside  time.Duration
+}
+
+func newTogether(cores []topology.Core, server, hogs int) *together {
+	t := &together{server: server, hogs: hogs, core: map[int]cpuset.Set{}, running: map[int]int{}, at: kernel.Monotonic()}
+	for _, c := range cores {
+		for cpu := range c.CPUs.All() {
+			t.core[cpu] = c.CPUs
+		}
+	}
+	return t
+}
+
+// take adds the switches up to a time.
+func (t *together) take(all []kernel.Switch, until time.Duration) {
+	for _, one := range all {
+		if _, known := t.running[one.CPU]; !known {
+			t.running[one.CPU] = one.Before
+		}
+	}
+	for _, one := range all {
+		t.pass(one.At)
+		t.running[one.CPU] = one.Now
+	}
+	t.pass(until)
+}
+
+// pass adds the time up to now.
+func (t *together) pass(now time.Duration) {
+	passed := max(0, now-t.at)
+	t.at += passed
+	for cpu, process := range t.running {
+		if process != t.server {
+			continue
+		}
+		t.ran += passed
+		for sibling := range t.core[cpu].Remove(cpu).All() {
+			if t.running[sibling] == t.hogs && t.hogs != 0 {
+				t.beside += passed
+				break
+			}
+		}
+	}
+}
+
+// waited returns how long the threads of a process were ready to run without a CPU, since each thread began. ok is
+// false if the kernel does not report it (CONFIG_SCHED_INFO).
+func waited(root *hostfs.Root, process int) (sum time.Duration, ok bool, err error) {
+	tasks := fmt.Sprintf("proc/%d/task", process)
+	threads, err := root.ReadDir(tasks)
+	if err != nil {
+		return 0, false, fmt.Errorf("threads of the server: %w", err)
+	}
+	for _, thread := range threads {
+		text, err := root.ReadFile(tasks + "/" + thread.Name() + "/schedstat")
+		fields := bytes.Fields(text)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // the thread ended, or there is no such file
+		case err != nil || len(fields) < 3:
+			return 0, false, fmt.Errorf("schedstat of the server, %q: %w", text, err)
+		}
+		n, err := strconv.ParseInt(string(fields[1]), 10, 64)
+		if err != nil {
+			return 0, false, fmt.Errorf("schedstat of the server: %w", err)
+		}
+		sum, ok = sum+time.Duration(n), true
+	}
+	return sum, ok, nil
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/topology"
+)
+
+// Time together counts while a hog runs on another thread of the server's core, even if the hog started before the
+// first record. Nothing else counts.
+func TestTogether(t *testing.T) {
+	const server, hog, other = 7, 8, 9
+	core := func(cpus ...int) (c topology.Core) {
+		for _, cpu := range cpus {
+			c.CPUs = c.CPUs.Add(cpu)
+		}
+		return c
+	}
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	to := func(millis, cpu, before, now int) kernel.Switch {
+		return kernel.Switch{At: ms(millis), CPU: cpu, Before: before, Now: now}
+	}
+	smt, single := []topology.Core{core(0, 1), core(2, 3)}, []topology.Core{core(0), core(1)}
+	for _, test := range []struct {
+		name        string
+		cores       []topology.Core
+		records     []kernel.Switch // the end is at 10 ms
+		ran, beside int             // ms
+	}{
+		{"on one core", smt, []kernel.Switch{to(2, 0, 0, server), to(4, 1, 0, hog), to(7, 1, hog, other)}, 8, 3},
+		{"on two cores", smt, []kernel.Switch{to(2, 0, 0, server), to(4, 2, 0, hog)}, 8, 0},
+		{"one after the other", smt, []kernel.Switch{to(2, 0, hog, server), to(5, 0, server, hog)}, 3, 0},
+		{"ran before", smt, []kernel.Switch{to(2, 0, 0, server), to(6, 1, hog, 0)}, 8, 4},
+		{"two threads of the server", smt, []kernel.Switch{to(2, 0, 0, server), to(2, 1, 0, server), to(5, 1, server, hog)}, 11, 5},
+		{"no siblings", single, []kernel.Switch{to(2, 0, 0, server), to(4, 1, 0, hog)}, 8, 0},
+		{"no record", smt, nil, 0, 0},
+	} {
+		w := newTogether(test.cores, server, hog)
+		w.at = 0
+		w.take(test.records, 10*time.Millisecond)
+		if w.ran != ms(test.ran) || w.beside != ms(test.beside) {
+			t.Errorf("%s: %v beside hogs of %v, want %d of %d ms", test.name, w.beside, w.ran, test.beside, test.ran)
+		}
+	}
+}
+
+// The waiting times of threads are summed. The sum is unknown if the kernel does not report them.
+func TestWaited(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(dir, "proc/7/task", name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("7/comm", "server\n")
+	root, err := hostfs.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if _, ok, err := waited(root, 7); ok || err != nil {
+		t.Errorf("no schedstat: %v, %v", ok, err)
+	}
+	write("7/schedstat", "1000 20 3\n")
+	write("8/schedstat", "1000 22 3\n")
+	if sum, ok, err := waited(root, 7); sum != 42 || !ok || err != nil {
+		t.Errorf("two threads: %v, %v, %v", sum, ok, err)
+	}
+	write("8/schedstat", "0 0\n")
+	if _, _, err := waited(root, 7); err == nil {
+		t.Error("two fields are taken for three")
+	}
+	if _, _, err := waited(root, 5); err == nil {
+		t.Error("a process that is not there")
+	}
+}

@@ -1,0 +1,76 @@
+package demo
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestTable(t *testing.T) {
+	ms := func(v float64) *float64 { return &v }
+	r := &Report{
+		Machine:  bench.Machine{Kernel: "6.12.0", CPUs: 2, Cgroups: "v2", Berth: "dev", Arch: "amd64"},
+		Topology: "topology: 1 socket\n└─ node 0\n",
+		Setup:    bench.Setup{LimitCPUs: 0.5, BatchesPerSec: 10, Batch: 17, WorkMicros: 1200, ArmSeconds: 30, Seed: 1},
+		Arms: []bench.ArmSummary{
+			{Name: unlimited, Requests: 5000, P50: ms(11.7), P99: ms(28.8), MeanCPUs: 0.21},
+			{Name: limited, Requests: 5000, P50: ms(12.2), P99: ms(168.4), Throttled: 40, Above: 1, Periods: 290, MeanCPUs: 0.21},
+			{Name: managed, Requests: 5000, P50: ms(11.9), P99: ms(29.1), Periods: 288, MeanCPUs: 0.21, Writes: 2},
+		},
+		Files: []FileProof{
+			{"/sys/fs/cgroup/x/cpu.max", "50000 100000", "150000 100000", "50000 100000"},
+			{"/sys/fs/cgroup/x/cpu.max.burst", "0", "50000", "50000"},
+		},
+		Notes: []string{"a note"},
+	}
+	var out bytes.Buffer
+	if err := WriteTable(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", "table.txt")
+	if *update {
+		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestOutline(t *testing.T) {
+	set := func(list string) cpuset.Set {
+		s, err := cpuset.Parse(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	machine := &topology.Topology{
+		Online:  set("0-3"),
+		Sockets: []topology.Socket{{ID: 0, CPUs: set("0-3")}},
+		Nodes:   []topology.Node{{ID: 0, CPUs: set("0-1"), MemoryBytes: 2 << 30}, {ID: 1, CPUs: set("2-3"), MemoryBytes: 3 << 29}},
+		Cores:   []topology.Core{{ID: 0, CPUs: set("0-1")}, {ID: 1, CPUs: set("2-3")}},
+		L3:      []topology.L3{{ID: 0, CPUs: set("0-1")}, {ID: 1, CPUs: set("2-3")}},
+	}
+	want := "topology: 1 socket, 2 NUMA nodes, 2 cores, 4 CPUs\n" +
+		"├─ node 0: CPUs 0-1, 2.0 GiB, L3 0-1\n" +
+		"└─ node 1: CPUs 2-3, 1.5 GiB, L3 2-3\n"
+	if diff := cmp.Diff(want, Outline(machine)); diff != "" {
+		t.Errorf("outline (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,183 @@
+package simulate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/intent/workload"
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// LeftEmpty returns the CPUs that an answer withholds from all pods, including its own: the siblings that PCPULevel
+// leaves empty. CPUs that no pod can get anyway are not included.
+func LeftEmpty(m *alloc.Machine, a *alloc.Answer) cpuset.Set {
+	return a.Occupied.Difference(a.CPUs).Intersect(m.Pinnable())
+}
+
+// leftEmpty is like LeftEmpty for a pod that holds CPUs.
+func leftEmpty(m *alloc.Machine, held *placement.Held) cpuset.Set {
+	return held.Occupied(m).Difference(held.CPUs()).Intersect(m.Pinnable())
+}
+
+// Reasons returns the terms that chose the CPUs of an answer, which Decide returned for n and a. The allocator counts
+// siblings left empty as free, as its comparison requires. No pod can have them, so here they count as used.
+func Reasons(n placement.Node, a *placement.Ask, answer *alloc.Answer) []Reason {
+	all := []Reason{}
+	for _, reason := range answer.Why() {
+		all = append(all, Reason(reason))
+	}
+	if a.Request.Exclusive != alloc.PCPULevel {
+		return all
+	}
+	best := answer
+	var scratch alloc.Scratch // answer may live in the caller's
+	n.RequestedMilli = 0
+	if ideal, no := placement.Decide(&scratch, n, &placement.Occupancy{}, a); no.OK() {
+		best = &ideal.Answer
+	}
+	for i, reason := range all {
+		if value, text := freeBeside(n.Machine, answer, reason.Term); text != "" {
+			least, _ := freeBeside(n.Machine, best, reason.Term)
+			all[i] = Reason{Term: reason.Term, Value: value, Best: least, Text: freeText(value, least, text)}
+		}
+	}
+	return all
+}
+
+func freeText(value, best int, where string) string {
+	text := "no CPU"
+	if value > 0 {
+		text = countOf(value)
+	}
+	text += " left free in its " + where
+	if value != best {
+		text += fmt.Sprintf(" (%d on the empty machine)", best)
+	}
+	return text
+}
+
+// freeBeside returns how many CPUs other pods could still have in the domains that an answer touches, and the name of
+// these domains; "" for a term that counts no free CPUs.
+func freeBeside(m *alloc.Machine, a *alloc.Answer, term string) (free int, where string) {
+	t, empty := m.Topology(), LeftEmpty(m, a)
+	switch term {
+	case "freeL3":
+		return a.Vector.FreeL3 - emptyIn(t.L3, func(d topology.L3) cpuset.Set { return d.CPUs }, a.CPUs, empty), "L3 domains"
+	case "freeNUMA":
+		return a.Vector.FreeNUMA - emptyIn(t.Nodes, func(n topology.Node) cpuset.Set { return n.CPUs }, a.CPUs, empty), "NUMA nodes"
+	case "freeSocket":
+		return a.Vector.FreeSocket - emptyIn(t.Sockets, func(s topology.Socket) cpuset.Set { return s.CPUs }, a.CPUs, empty), "sockets"
+	default:
+		return 0, ""
+	}
+}
+
+func emptyIn[T any](domains []T, cpus func(T) cpuset.Set, chosen, empty cpuset.Set) int {
+	n := 0
+	for _, domain := range domains {
+		if cpus(domain).Intersects(chosen) {
+			n += cpus(domain).Intersect(empty).Size()
+		}
+	}
+	return n
+}
+
+// Remote reports NUMA nodes of CPUs that have no memory: every access from there goes to other nodes. If the memory of
+// the machine is unknown, it returns nil.
+func Remote(t *topology.Topology, cpus cpuset.Set) []Reason {
+	own, memory := nodesOf(t, cpus)
+	far := own.Difference(memory)
+	if memory.IsEmpty() || far.IsEmpty() {
+		return nil
+	}
+	has := "has"
+	if far.Size() > 1 {
+		has = "have"
+	}
+	text := fmt.Sprintf("%s %s no memory: every access from CPUs there is remote", nodesText(far), has)
+	return []Reason{{Term: "remote", Value: far.Size(), Best: 0, Text: text}}
+}
+
+// nodesOf returns the NUMA nodes of CPUs, and all nodes that have memory.
+func nodesOf(t *topology.Topology, cpus cpuset.Set) (own, memory cpuset.Set) {
+	for _, n := range t.Nodes {
+		if n.CPUs.Intersects(cpus) {
+			own = own.Add(int(n.ID))
+		}
+		if n.MemoryBytes > 0 {
+			memory = memory.Add(int(n.ID))
+		}
+	}
+	return own, memory
+}
+
+// memoryReasons returns why containers may use memory of more NUMA nodes than the nodes of their CPUs, and which of the
+// CPUs' nodes have no memory.
+func memoryReasons(t *topology.Topology, d *demand, containers []Container) []Reason {
+	var all cpuset.Set
+	texts := map[string][]string{} // reason -> names
+	var order []string
+	for _, c := range containers {
+		cpus, _ := cpuset.Parse(c.CPUs) // valid: made by Decision
+		all = all.Union(cpus)
+		text := widened(t, d, c, cpus)
+		if text == "" {
+			continue
+		}
+		if texts[text] == nil {
+			order = append(order, text)
+		}
+		texts[text] = append(texts[text], c.Name)
+	}
+	reasons := Remote(t, all)
+	_, memory := nodesOf(t, all)
+	for _, text := range order {
+		full := text
+		if names := texts[text]; len(names) < len(containers) {
+			full = strings.Join(names, ", ") + ": " + text
+		}
+		reasons = append(reasons, Reason{Term: "mems", Value: memory.Size(), Best: 1, Text: full})
+	}
+	return reasons
+}
+
+// widened returns why the memory of a container is not limited to its own NUMA nodes, "" if it is.
+func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) string {
+	own, memory := nodesOf(t, cpus)
+	mems, _ := cpuset.Parse(c.Mems) // valid: made by Decision
+	near := own.Intersect(memory)
+	if near.IsEmpty() || mems == near {
+		return ""
+	}
+	if d.memoryOf(c.Name) == 0 {
+		return "no memory limit or request: memory of all NUMA nodes"
+	}
+	switch none := (workload.HugePages{}); {
+	case d.pinning.ScheduledHuge == none:
+		return fmt.Sprintf("memory of all NUMA nodes: not known to fit %s beside what else is requested", nodesText(near))
+	case !t.PoolsKnown():
+		return "memory of all NUMA nodes: not known which huge pages each has"
+	default:
+		return fmt.Sprintf("memory of all NUMA nodes: with its huge pages not known to fit %s beside what else is requested", nodesText(near))
+	}
+}
+
+// memoryOf returns the bound of a container's memory, 0 for none.
+func (d *demand) memoryOf(container string) int64 {
+	if d.pinning.PerPod && d.pinning.PodMemory == 0 {
+		for _, c := range d.pinning.Pinned {
+			if c.Memory == 0 {
+				return 0
+			}
+		}
+	}
+	i := slices.IndexFunc(d.pinning.Pinned, func(c workload.PinnedContainer) bool { return c.Name == container })
+	if i < 0 {
+		return 0
+	}
+	return d.pinning.Pinned[i].Memory
+}
