@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -332,11 +331,8 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	}
 	each(c, shrinker.Shrink)
 	report, _ := c.reconciler.Pass(now)
-	for _, one := range slices.Backward(c.capabilities) { // the later ones tell the inventory what the earlier ones report
-		if o, observes := one.(observer); observes {
-			o.Saw(now, &report)
-		}
-	}
+	c.inventory.Saw(report.CPUs)
+	each(c, func(o observer) { o.Saw(now, &report) })
 	for _, e := range report.Events {
 		if e.Reason == v1alpha1.EventHostDrift {
 			c.work.Drifted()

@@ -5,9 +5,9 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the write moves all of it at
+// Slack is how much memory may be elsewhere when memory nodes are narrowed: on cgroup v2 the write moves all of it at
 // once.
-const slack = 64 << 20
+const Slack = 64 << 20
 
 // Pages are the pages of a group that localize moves.
 type Pages struct {
@@ -31,5 +31,5 @@ func (p *Pages) Stay(to cpuset.Set) bool {
 	case !p.Measured:
 		return true
 	}
-	return p.PerNode.Outside(to) > slack
+	return p.PerNode.Outside(to) > Slack
 }

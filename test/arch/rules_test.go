@@ -137,7 +137,7 @@ func house() rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/capability", exact: true,
-				only: []string{"internal/agent", "internal/capability/place/assignment", "internal/capability/burst", "internal/agent/checkpoint", "internal/cli", "internal/capability/tune/drift", "internal/capability/burst/headroom", "internal/agent/history", "internal/capability/localize", "internal/agent/metrics", "internal/capability/isolate/offline", "internal/capability/place/pin", "internal/capability/place", "internal/capability/burst/quota", "internal/capability/isolate/sharedpool", "internal/agent/throttled", "internal/cli/top", "internal/agent/view"},
+				only: []string{"internal/agent", "internal/capability/place/assignment", "internal/capability/burst", "internal/agent/checkpoint", "internal/cli", "internal/capability/tune/drift", "internal/capability/burst/headroom", "internal/agent/history", "internal/capability/localize", "internal/capability/localize/narrowing", "internal/agent/metrics", "internal/capability/isolate/offline", "internal/capability/place/pin", "internal/capability/place", "internal/capability/burst/quota", "internal/capability/isolate/sharedpool", "internal/agent/throttled", "internal/cli/top", "internal/agent/view"},
 				why:  "the rooms that observe a node, and those that read what users wrote, know no capability: they make the values of package observed",
 			},
 			{

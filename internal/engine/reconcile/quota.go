@@ -209,8 +209,8 @@ func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.
 	return SeenForeign
 }
 
-// isKnown reports whether a value is no other program's. If its owner knows every value here, neither is a value that the
-// journal has.
+// isKnown reports whether a value is no other program's. Where w says that each write of another program is deliberate,
+// a value that the journal has is none either.
 func (q *Quota) isKnown(f *found, w plan.Writers) bool {
 	return !q.isForeign(f) || (w.Owned || w.Meant) && f.journaled()
 }

@@ -1,6 +1,9 @@
 package reconcile
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -53,4 +56,21 @@ type Report struct {
 	Limits string
 	// Errors are the errors that belong to no group: of the journal, or of a restoration.
 	Errors []error
+}
+
+// Of returns what the pass found of a group, if it saw the group.
+func (r *Report) Of(group string) (at Status, found bool) {
+	i, found := slices.BinarySearchFunc(r.Groups, group, func(s Status, path string) int { return strings.Compare(s.Group, path) })
+	if !found {
+		return Status{}, false
+	}
+	return r.Groups[i], true
+}
+
+// CPUs returns the CPUs in effect in a group that has all desired values, and the empty set for other groups.
+func (r *Report) CPUs(group string) cpuset.Set {
+	if at, found := r.Of(group); found && at.State == StateApplied {
+		return at.CPUs
+	}
+	return cpuset.Set{}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/localize/locality"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/pages"
@@ -17,7 +18,7 @@ import (
 
 const (
 	// Slack is how much memory may be on other nodes when memory nodes are narrowed: the write moves it.
-	Slack = 64 << 20
+	Slack = capability.Slack
 	// mostRounds is how many times processes are listed, since each list may have new ones.
 	mostRounds = 4
 	// Longest is the longest expected time of the kernel's work on the threads of a group. A program that attaches a

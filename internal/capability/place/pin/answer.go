@@ -25,7 +25,7 @@ func MustAnswer(e nri.Event) bool {
 // Answer decides the answer to the runtime, and journals what the runtime is about to write. Without final, Answer
 // returns inventory.ErrUnknownPod for an unknown pod, and changes nothing.
 func (s *Sets) Answer(e nri.Event, final bool) (nri.Reply, error) {
-	if MustAnswer(e) && !s.hardware.Kubelet.Known() {
+	if MustAnswer(e) && !s.opts.Hardware.Kubelet.Known() {
 		return nri.Reply{}, errStarting
 	}
 	a, err := s.assignment.Handle(e, final)
@@ -67,7 +67,7 @@ func (s *Sets) overtaken(group string) {
 	if !d.Mems.IsEmpty() { // the next round restricts them, if that is right
 		d.Mems = d.Mems.Union(s.opts.Groups.EffectiveMems(group))
 	}
-	s.reconciler.Urgent(group, d.Settings())
+	s.opts.Reconciler.Urgent(group, d.Settings())
 }
 
 // touch has the next pass check the groups that the runtime, or the kubelet, writes around an event.
@@ -89,7 +89,7 @@ func (s *Sets) takeSelf(a *assignment.Answer) error {
 	a.Changes = slices.Delete(a.Changes, at, at+1)
 	a.Reply.Updates = slices.DeleteFunc(a.Reply.Updates, func(u nri.Change) bool { return u.ContainerID == own.ContainerID })
 	s.self.CPUs = own.CPUs
-	return s.self.Shrink(s.hardware.CPUs.Online)
+	return s.self.Shrink(s.opts.Hardware.CPUs.Online)
 }
 
 // record journals what the runtime is about to write.
@@ -101,5 +101,5 @@ func (s *Sets) record(changes []place.Desired) error {
 	for _, d := range changes {
 		all = append(all, d.Settings()...)
 	}
-	return s.reconciler.Record(all)
+	return s.opts.Reconciler.Record(all)
 }

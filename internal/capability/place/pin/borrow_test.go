@@ -50,7 +50,7 @@ func newLender(t *testing.T, annotations map[string]string) *lender {
 	files["sys/devices/system/node/online"] = "0\n"
 	files["sys/devices/system/node/node0/cpulist"], files["sys/devices/system/node/node0/distance"] = "0-3\n", "10\n"
 	l := &lender{Sets: newNode(t, files), t: t, now: time.Hour}
-	l.reconciler = &recorder{values: map[string]string{}}
+	l.opts.Reconciler = &recorder{values: map[string]string{}}
 	reads(l.Sets)
 	maps.Copy(annotations, map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true", v1alpha1.AnnotationCPUPolicy: v1alpha1.CPUPolicyStaticBurst})
 	l.inventory.Take(l.snapshot(onePod("db", annotations)))

@@ -15,7 +15,7 @@ import (
 func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus) {
 	switch o := s.inventory.Obstacle(); o.Reason {
 	case "":
-		said := slices.DeleteFunc([]string{s.hardware.Kubelet.MemsOwner(), s.found.Limits, s.hardware.Machine.Doubt()}, func(text string) bool { return text == "" })
+		said := slices.DeleteFunc([]string{s.opts.Hardware.Kubelet.MemsOwner(), s.found.Limits, s.opts.Hardware.Machine.Doubt()}, func(text string) bool { return text == "" })
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", strings.Join(said, "; "))
 	case observed.Restoring:
 		s.addRestoring(status, o)
@@ -26,7 +26,7 @@ func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus) {
 
 // addRestoring adds the progress of restoring everything.
 func (s *Sets) addRestoring(status *v1alpha1.NodeTopologyStatus, o observed.Obstacle) {
-	standing := s.reconciler.Standing()
+	standing := s.opts.Reconciler.Standing()
 	ours := max(standing.Ours, len(s.asked.settings)) // desired settings are still to be journaled, then restored
 	awaited, doubt := inventory.Unrestored(s.inventory)
 	if ours > 0 {

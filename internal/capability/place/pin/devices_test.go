@@ -23,7 +23,7 @@ func TestDevicesArePublished(t *testing.T) {
 	reads(s)
 	publishes := func(what string, want ...v1alpha1.NodeDevice) {
 		t.Helper()
-		spec, _, known := s.hardware.Topology(place.Snapshot{}, s.inventory.Unplaced)
+		spec, _, known := s.opts.Hardware.Topology(place.Snapshot{}, s.inventory.Unplaced)
 		if diff := cmp.Diff(want, spec.Devices); !known || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
@@ -31,7 +31,7 @@ func TestDevicesArePublished(t *testing.T) {
 	take := func(r kubelet.Reading, want bool) {
 		t.Helper()
 		r.Whole = true
-		if changed, err := s.hardware.TakeKubelet(r, 0); err != nil || changed != want {
+		if changed, err := s.opts.Hardware.TakeKubelet(r, 0); err != nil || changed != want {
 			t.Errorf("%v: changed %t, %v", r.Devices, changed, err)
 		}
 	}
@@ -96,10 +96,10 @@ func TestKubeletMemoryIsPublished(t *testing.T) {
 		{Pod: "shop/web", Nodes: list(t, "0-1"), Bytes: 7},
 	}
 	for _, changed := range []bool{true, false} {
-		if did, err := s.hardware.TakeKubelet(kubelet.Reading{Err: errors.New("away"), Memory: given}, 0); err != nil || changed && !did {
+		if did, err := s.opts.Hardware.TakeKubelet(kubelet.Reading{Err: errors.New("away"), Memory: given}, 0); err != nil || changed && !did {
 			t.Errorf("changed %t, %v", did, err)
 		}
-		_, status, _ := s.hardware.Topology(place.Snapshot{}, s.inventory.Unplaced)
+		_, status, _ := s.opts.Hardware.Topology(place.Snapshot{}, s.inventory.Unplaced)
 		want := []v1alpha1.KubeletMemory{{NUMANodes: "1", PageKiB: 2048, Bytes: 4 << 20}, {NUMANodes: "1", Bytes: 8}, {NUMANodes: "0-1", Bytes: 7}}
 		if diff := cmp.Diff(want, status.KubeletMemory); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)

@@ -17,14 +17,14 @@ func TestSilentKubelet(t *testing.T) {
 	s := newNode(t, nil)
 	now := time.Hour
 	takes := func(r kubelet.Reading) {
-		if _, err := s.hardware.TakeKubelet(r, now); err != nil {
+		if _, err := s.opts.Hardware.TakeKubelet(r, now); err != nil {
 			t.Error(err)
 		}
 	}
 	messages := map[string]bool{}
 	for i := range 30 {
 		takes(kubelet.Reading{Err: fmt.Errorf("dialed from port %d: %w", i, io.ErrUnexpectedEOF)})
-		o := s.hardware.Kubelet.Obstacle()
+		o := s.opts.Hardware.Kubelet.Obstacle()
 		if messages[o.Message] = true; !o.Suspends() || o.Lasting != (i >= 6) {
 			t.Errorf("after %d s: %+v", 10*i, o)
 		}
@@ -38,7 +38,7 @@ func TestSilentKubelet(t *testing.T) {
 		t.Errorf("reported %v", messages)
 	}
 	takes(kubelet.Reading{Whole: true})
-	if o := s.hardware.Kubelet.Obstacle(); o != (observed.Obstacle{}) {
+	if o := s.opts.Hardware.Kubelet.Obstacle(); o != (observed.Obstacle{}) {
 		t.Errorf("%+v", o)
 	}
 }

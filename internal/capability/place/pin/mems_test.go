@@ -280,7 +280,7 @@ func TestRecordFollowsMems(t *testing.T) {
 			t.Parallel()
 			s := pinned(t, c.has)
 			all := s.opts.Groups.(*groups.Groups)
-			s.reconciler = urgently{reconcile.New(reconcile.Options{
+			s.opts.Reconciler = urgently{reconcile.New(reconcile.Options{
 				Host: s.opts.Host, Journal: all.Journal, Applier: apply.New(cgroupfile.Kinds(s.opts.Host, nil), all.Journal, apply.Options{}),
 			})}
 			if !c.may {
@@ -291,7 +291,9 @@ func TestRecordFollowsMems(t *testing.T) {
 				answered.Mems = append(answered.Mems, list(t, one))
 			}
 			s.inventory.Containers().Recall(map[string]inventory.Answered{"db": answered})
-			s.Saw(0, &reconcile.Report{Groups: []reconcile.Status{{Group: "db", State: reconcile.StateApplied, CPUs: list(t, c.cpus)}}})
+			found := reconcile.Report{Groups: []reconcile.Status{{Group: "db", State: reconcile.StateApplied, CPUs: list(t, c.cpus)}}}
+			s.inventory.Saw(found.CPUs) // as the agent does
+			s.Saw(0, &found)
 			mems(s, false)
 			for round, want := range []string{c.want, ""} {
 				got := ""

@@ -63,7 +63,7 @@ func newNode(t *testing.T, files map[string]string) *Sets {
 
 // reads reads the machine, as an agent does every second.
 func reads(s *Sets) {
-	if facts, changed := s.hardware.Read(0, cpuset.Set{}, nil); changed {
+	if facts, changed := s.opts.Hardware.Read(0, cpuset.Set{}, nil); changed {
 		s.assignment.SetFacts(facts)
 	}
 }

@@ -97,7 +97,7 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 		pinnable = 0
 	}
 	sample("node_pinnable", pinnable, reason)
-	if s.hardware.Machine.Topology == nil {
+	if s.opts.Hardware.Machine.Topology == nil {
 		return
 	}
 	now, refused := s.assignment.Snapshot(), map[string]int{}
@@ -135,12 +135,12 @@ const percent = 100
 // Outcome implements capability.Capability.
 func (s *Sets) Outcome(time.Time) capability.Outcome {
 	out := capability.Outcome{Node: capability.Sections{}, State: capability.Sections{}}
-	if s.hardware.Machine.Topology != nil {
+	if s.opts.Hardware.Machine.Topology != nil {
 		now := s.assignment.Snapshot()
 		out.Node[keyCPUs], out.Shown = s.cpus(now), s.shown(now)
 	}
 	// An agent that starts while the kubelet does not answer uses the kubelet's last configuration.
-	if said := s.hardware.Kubelet.Said(); said != nil {
+	if said := s.opts.Hardware.Kubelet.Said(); said != nil {
 		out.State[keyKubelet] = said
 	}
 	return out
@@ -152,7 +152,7 @@ func (s *Sets) Recall(saved capability.Sections) error {
 	if err := saved.Decode(keyKubelet, &said); err != nil {
 		return err
 	}
-	s.hardware.Kubelet.Recall(said)
+	s.opts.Hardware.Kubelet.Recall(said)
 	return nil
 }
 
@@ -181,11 +181,11 @@ func (s *Sets) why(row place.Row) (mems cpuset.Set, text string) {
 func (s *Sets) cpus(now place.Snapshot) *CPUs {
 	out := &CPUs{
 		Exclusive: now.Exclusive.String(), Offline: now.Offline.String(), Shared: now.Shared.String(), Free: now.Free.String(),
-		Reserved:      s.hardware.Machine.Reserved().String(),
+		Reserved:      s.opts.Hardware.Machine.Reserved().String(),
 		Fragmentation: now.Fragmentation.Percent,
 		Unpinnable:    s.inventory.Obstacle().Message,
 		Overcommitted: now.OvercommittedText,
-		Memory:        s.hardware.Machine.Doubt(),
+		Memory:        s.opts.Hardware.Machine.Doubt(),
 		Containers:    make([]ContainerCPUs, 0, len(now.Rows)),
 	}
 	for _, row := range now.Rows {
@@ -204,11 +204,11 @@ func (s *Sets) cpus(now place.Snapshot) *CPUs {
 // shown returns the same data for drawing.
 func (s *Sets) shown(now place.Snapshot) capability.Shown {
 	out := capability.Shown{
-		Machine: s.hardware.Machine.Topology, Obstacle: s.inventory.Obstacle().Message,
+		Machine: s.opts.Hardware.Machine.Topology, Obstacle: s.inventory.Obstacle().Message,
 		Pools: []capability.Pool{
 			{Name: "exclusive", CPUs: now.Exclusive},
 			{Name: "offline", CPUs: now.Offline},
-			{Name: "reserved", CPUs: s.hardware.Machine.Reserved()},
+			{Name: "reserved", CPUs: s.opts.Hardware.Machine.Reserved()},
 			{Name: "shared", CPUs: now.Shared},
 			{Name: "free", CPUs: now.Free},
 		},

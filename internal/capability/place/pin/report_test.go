@@ -16,8 +16,8 @@ func TestPinnableWithoutTopology(t *testing.T) {
 			shown[m.Labels[0]] = m.Value
 		}
 	})
-	if s.hardware.Machine.Topology != nil || len(shown) != 1 {
-		t.Fatalf("topology %v, shown %v", s.hardware.Machine.Topology, shown)
+	if s.opts.Hardware.Machine.Topology != nil || len(shown) != 1 {
+		t.Fatalf("topology %v, shown %v", s.opts.Hardware.Machine.Topology, shown)
 	}
 	for reason, value := range shown {
 		if reason == "" || value != 0 {

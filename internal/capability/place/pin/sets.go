@@ -70,13 +70,9 @@ type Sets struct {
 	opts       Options
 	inventory  *inventory.Inventory
 	assignment *assignment.Assignment
-	reconciler Reconciler
 	cluster    Pods // nil on a host without Kubernetes
-	hardware   *hardware.Node
 	self       self.Self
-	// pods has the UID of the pod of every group with desired settings.
-	pods map[string]string
-	last last
+	last       last
 	// pages has the pages that localize moves, by group. wide has the containers that do not have their desired memory
 	// nodes yet. found is what the last pass found.
 	pages     map[string]capability.Pages
@@ -102,6 +98,8 @@ type last struct {
 	exclusive cpuset.Set
 	// wide has the desired memory nodes of groups whose pages must move first.
 	wide map[string]cpuset.Set
+	// pods has the UID of the pod of every group with desired settings.
+	pods map[string]string
 }
 
 // New returns Sets for an Inventory and its Assignment. Answers of an earlier agent of the same boot remain valid.
@@ -111,7 +109,7 @@ func New(opts Options, inv *inventory.Inventory, cpus *assignment.Assignment) *S
 		opts.Log.Warn("answers to the runtime ignored", "error", err)
 	}
 	inv.Containers().Recall(answered)
-	return &Sets{opts: opts, inventory: inv, assignment: cpus, hardware: opts.Hardware, self: opts.Self, reconciler: opts.Reconciler, borrowing: newBorrowing(opts.Host, cpus)}
+	return &Sets{opts: opts, inventory: inv, assignment: cpus, self: opts.Self, borrowing: newBorrowing(opts.Host, cpus)}
 }
 
 // Join makes the node part of a cluster.
@@ -129,8 +127,8 @@ func (s *Sets) Decide(n *capability.Node) capability.Decision {
 	}
 	d.Events = s.events()
 	d.Touched, s.touched = s.touched, nil
-	n.Pods = s.pods
-	n.Unlimited, n.Reserved, n.Exclusive, n.Wide = s.last.unlimited, s.last.reserved, s.last.exclusive, s.last.wide
+	n.Unlimited, n.Reserved, n.Exclusive = s.last.unlimited, s.last.reserved, s.last.exclusive
+	n.Wide, n.Pods = s.last.wide, s.last.pods
 	return d
 }
 
@@ -174,17 +172,17 @@ func (s *Sets) desired() []plan.Desired {
 // settings returns the group settings for the desired state of containers and pods.
 func (s *Sets) settings(containers []place.Desired, pods []place.DesiredPod) []plan.Desired {
 	all := make([]plan.Desired, 0, len(containers)+len(pods))
-	s.pods, s.last.unlimited, s.last.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
+	s.last.pods, s.last.unlimited, s.last.reserved = map[string]string{}, map[string]bool{}, map[string]int{}
 	for _, d := range containers {
 		all = append(all, d.Settings()...)
-		s.pods[d.Group], s.last.unlimited[d.Group] = d.PodUID, d.NoQuota
+		s.last.pods[d.Group], s.last.unlimited[d.Group] = d.PodUID, d.NoQuota
 		if d.Pinned && !d.NoQuota {
 			s.last.reserved[d.Group] = d.CPUs.Difference(d.Borrowed).Size()
 		}
 	}
 	for _, d := range pods {
 		all = append(all, d.Settings()...)
-		s.pods[d.Group], s.last.unlimited[d.Group] = d.PodUID, d.NoQuota
+		s.last.pods[d.Group], s.last.unlimited[d.Group] = d.PodUID, d.NoQuota
 	}
 	return all
 }
@@ -206,7 +204,7 @@ func (s *Sets) kept(d place.Desired) wide {
 	if moves {
 		s.last.wide[d.Group] = d.Mems
 	}
-	if at, seen := s.statusOf(d.Group); !moves && seen && at.Mems == d.Mems {
+	if at, seen := s.found.Of(d.Group); !moves && seen && at.Mems == d.Mems {
 		return wide{}
 	}
 	has := s.opts.Groups.EffectiveMems(d.Group)
@@ -241,7 +239,7 @@ const ownCPUs = "CPUs of the agent itself"
 
 // Shrink moves the agent's own threads off CPUs that it should not use.
 func (s *Sets) Shrink() {
-	if err := s.self.Shrink(s.hardware.CPUs.Online); err != nil {
+	if err := s.self.Shrink(s.opts.Hardware.CPUs.Online); err != nil {
 		s.opts.Fail(ownCPUs, err)
 	}
 }
@@ -250,13 +248,6 @@ func (s *Sets) Shrink() {
 func (s *Sets) Saw(_ time.Duration, r *reconcile.Report) {
 	s.annotateAll()
 	s.found = *r
-	s.inventory.Saw(func(group string) cpuset.Set {
-		at, found := s.statusOf(group)
-		if !found || at.State != reconcile.StateApplied {
-			return cpuset.Set{}
-		}
-		return at.CPUs
-	})
 	s.tellUnlisted()
 }
 
@@ -268,15 +259,6 @@ func (s *Sets) tellUnlisted() {
 			s.opts.Log.Warn("the runtime does not list containers whose processes run: they keep their CPUs until these end", "groups", now)
 		}
 	}
-}
-
-// statusOf returns what the last pass found of a group, if it saw the group.
-func (s *Sets) statusOf(group string) (at reconcile.Status, found bool) {
-	i, found := slices.BinarySearchFunc(s.found.Groups, group, func(g reconcile.Status, path string) int { return strings.Compare(g.Group, path) })
-	if !found {
-		return reconcile.Status{}, false
-	}
-	return s.found.Groups[i], true
 }
 
 // events returns the events of place, and stores its placements to write after the CPUs.
