@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/pin"
 	"github.com/berth-project/berth/internal/capability/place/self"
 	"github.com/berth-project/berth/internal/capability/tune/drift"
+	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/engine/reconcile"
 	"github.com/berth-project/berth/internal/linux/kernel"
@@ -31,20 +32,30 @@ type (
 	worker interface {
 		Run(ctx context.Context) error
 	}
+	// waker is due between two rounds.
+	waker interface {
+		// Next returns when it is due, at most the given time.
+		Next(most time.Duration) time.Duration
+	}
 	// pacer also works between two rounds.
 	pacer interface {
-		// Next returns when Turn is due, at most the given time.
-		Next(most time.Duration) time.Duration
 		// Turn does what is due, and reports whether the next round is due at once.
 		Turn(now time.Duration) bool
 	}
 	// looker checks groups when they are due, each in a step of the loop of its own.
 	looker interface {
-		// Next returns when the next check is due, at most the given time.
-		Next(most time.Duration) time.Duration
-		// Due finds the groups to check now, and returns their number. Look checks one of them.
+		// Due finds the groups to check now, and returns their number. Look checks one of them, and decides.
 		Due(now time.Duration) int
 		Look(i int)
+	}
+	// quotaMover decides values of quotas that are written once, at once: a write refills the group's pool, and only the
+	// capability knows when that is paid for. The agent asks for them after Decide, Look and Yield.
+	quotaMover interface {
+		// Moves returns the moves since the last Wrote, and Wrote records how they ended.
+		Moves() []reconcile.Move
+		Wrote(now time.Duration)
+		// Unasked reports whether nobody asks for a journaled value of such a quota any more.
+		Unasked(e journal.Entry) bool
 	}
 	// answerer answers the container runtime. Without final it may return inventory.ErrUnknownPod.
 	answerer interface {
@@ -90,6 +101,7 @@ type (
 var (
 	_ worker      = (*localize.Groups)(nil)
 	_ worker      = (*drift.Watch)(nil)
+	_ waker       = (*offline.Work)(nil)
 	_ pacer       = (*offline.Work)(nil)
 	_ observer    = (*offline.Work)(nil)
 	_ conditioner = (*offline.Work)(nil)
@@ -99,7 +111,9 @@ var (
 	_ shrinker    = (*pin.Sets)(nil)
 	_ observer    = (*pin.Sets)(nil)
 	_ conditioner = (*pin.Sets)(nil)
+	_ waker       = (*quota.Groups)(nil)
 	_ looker      = (*quota.Groups)(nil)
+	_ quotaMover  = (*quota.Groups)(nil)
 	_ yielder     = (*quota.Groups)(nil)
 	_ rememberer  = (*quota.Groups)(nil)
 	_ closer      = (*quota.Groups)(nil)
@@ -187,7 +201,7 @@ func newQuotas(c *controller) *quota.Groups {
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: func() unit.Micros { return c.opts.facts.slice }, Tick: c.opts.facts.tick, Limited: limited(c),
 		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
-	}, c.roster, c.reconciler.Quotas())
+	}, c.roster, &c.reconciler.Quotas().Watch)
 }
 
 // Capabilities returns what is known of each capability without an agent, by name, as status and explain print it.

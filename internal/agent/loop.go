@@ -227,8 +227,7 @@ func (c *controller) pass() time.Duration {
 	c.asking.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	each(c, func(l looker) { next = l.Next(next) })
-	each(c, func(p pacer) { next = p.Next(next) })
+	each(c, func(w waker) { next = w.Next(next) })
 	return max(next-c.opts.Clock(), 0)
 }
 
@@ -256,7 +255,19 @@ func (c *controller) lookStep(l looker, i int) {
 	defer c.mu.Unlock()
 	began, failures := c.opts.Clock(), c.failures
 	l.Look(i)
+	c.moveQuotas()
 	c.stepped("look", c.opts.Clock()-began, failures)
+}
+
+// moveQuotas writes the moves of quotas that the capabilities decided.
+func (c *controller) moveQuotas() {
+	each(c, func(m quotaMover) {
+		if moves := m.Moves(); len(moves) > 0 {
+			now := c.opts.Clock()
+			c.reconciler.Quotas().Set(now, moves...)
+			m.Wrote(now)
+		}
+	})
 }
 
 // observe returns the facts of a round.
@@ -303,6 +314,8 @@ func (c *controller) decide(now time.Duration) {
 			all.Add(decided)
 		}
 	}
+	c.moveQuotas()
+	each(c, func(m quotaMover) { c.reconciler.Quotas().LetGo(now, m.Unasked) })
 	c.wide, c.pods = n.Wide, n.Pods
 	for _, group := range all.Touched {
 		c.reconciler.Touch(group)

@@ -15,7 +15,7 @@ import (
 
 // Quota is cpu.max or cpu.max.burst of one group whose value its owner, such as package quota, changes from check to
 // check. It has the current value, the value without Berth, and the state of other writers. The owner reads the file
-// when it checks the group anyway; Quotas says what a different value means (See), and writes (Set). Quotas never
+// when it checks the group anyway; Watch says what a different value means (See), and Quotas writes (Set). Quotas never
 // overwrites a value on its own: every write of a quota refills the group's pool, and only the owner knows when that is
 // paid for.
 type Quota struct {
@@ -35,17 +35,20 @@ type Quota struct {
 	writes, failures  uint64
 }
 
-// Quotas manages the moving quotas and their failed restorations. It is for one goroutine at a time, the same as its
-// Reconciler's.
-type Quotas struct {
+// Watch judges the values that the checks of moving quotas find. It writes nothing to the host; a resize becomes the
+// original in the journal. It is for one goroutine at a time, the same as its Reconciler's.
+type Watch struct {
 	opts       *Options
 	unrestored *Unrestored
 }
 
-// Quotas returns the interface for values that change from check to check.
-func (r *Reconciler) Quotas() *Quotas { return &Quotas{&r.opts, &r.unrestored} }
+// Quotas writes the moving quotas, and restores them. Its Watch is for the owner of the quotas, which only decides.
+type Quotas struct{ Watch }
 
-func (all *Quotas) kinds() plan.Kinds { return all.opts.Applier.Kinds() }
+// Quotas returns the interface for values that change from check to check.
+func (r *Reconciler) Quotas() *Quotas { return &Quotas{Watch{&r.opts, &r.unrestored}} }
+
+func (all *Watch) kinds() plan.Kinds { return all.opts.Applier.Kinds() }
 
 // Seen is the result of a check of a quota.
 type Seen int
@@ -64,7 +67,7 @@ const (
 )
 
 // Quota returns the state of a quota that is checked from now on, given its current value. The setting has no value.
-func (all *Quotas) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
+func (all *Watch) Quota(s plan.Setting, w plan.Writers, have cgroup.Value) *Quota {
 	q := &Quota{setting: s, original: have, kept: kept{ours: plan.Value(have), conflict: conflictOf(w)}}
 	if e, known := all.entry(q); known {
 		q.original, q.ours = cgroup.Value(e.Original), plan.Value(expected(e, have))
@@ -86,19 +89,19 @@ func expected(e journal.Entry, have cgroup.Value) cgroup.Value {
 
 // entry returns the journal's entry for q if it has the same group and owner: a quota that was made unlimited for
 // exclusive CPUs is not the group's own limit.
-func (all *Quotas) entry(q *Quota) (journal.Entry, bool) {
+func (all *Watch) entry(q *Quota) (journal.Entry, bool) {
 	e, known := all.opts.Journal.Entry(q.setting.Target)
 	return e, known && e.ID == q.setting.ID && e.Owner == q.setting.Owner
 }
 
 // Journaled reports whether Berth has written the quota, and not restored it yet.
-func (all *Quotas) Journaled(q *Quota) bool {
+func (all *Watch) Journaled(q *Quota) bool {
 	_, known := all.entry(q)
 	return known
 }
 
 // IsOthers reports whether the journal has the quota for another owner than q's.
-func (all *Quotas) IsOthers(q *Quota) bool {
+func (all *Watch) IsOthers(q *Quota) bool {
 	e, known := all.opts.Journal.Entry(q.setting.Target)
 	return known && e.ID == q.setting.ID && e.Owner != q.setting.Owner
 }
@@ -166,7 +169,7 @@ func (q *Quota) lowers(v cgroup.Value) bool {
 // Any other value is overwritten once a minute: a daemon-reload of systemd or a restart of a runtime writes recorded
 // values without intention. After that it belongs to its writer (Conflict). With plan.Writers.PutsBack the original
 // only delays the next raise for that minute.
-func (all *Quotas) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
+func (all *Watch) See(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	defer q.scale(have)
 	q.unsettled, q.conflict.Meant = false, w.Meant
 	entry, journaled := all.entry(q)
@@ -216,7 +219,7 @@ func (q *Quota) isKnown(f *found, w plan.Writers) bool {
 }
 
 // seeLeft records the current value of a quota that is left to another writer.
-func (all *Quotas) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
+func (all *Watch) seeLeft(now time.Duration, q *Quota, w plan.Writers, have cgroup.Value) Seen {
 	entry, journaled := all.entry(q)
 	atOriginal := cgroup.Same(q.knob(), have, q.original)
 	to := cgroup.Value("")
@@ -247,7 +250,7 @@ func (q *Quota) delayRaise(now time.Duration) {
 }
 
 // leave gives a quota up to its other writer.
-func (all *Quotas) leave(now time.Duration, q *Quota, have cgroup.Value) {
+func (all *Watch) leave(now time.Duration, q *Quota, have cgroup.Value) {
 	q.Leave(now, have, fmt.Sprintf("%s of %s is %q, Berth had %q: it is left to whoever writes it",
 		q.setting.Knob, q.setting.Object, have, q.ours))
 	all.opts.Report(Event{Group: q.setting.Object, Workload: q.setting.Workload, Reason: v1alpha1.EventHostDrift, Text: q.Left()})
@@ -255,7 +258,7 @@ func (all *Quotas) leave(now time.Duration, q *Quota, have cgroup.Value) {
 
 // rebase makes a value the journal's original. Until that is on disk nothing may be written: the journal would restore
 // the old original over the new one.
-func (all *Quotas) rebase(q *Quota, to, have cgroup.Value) Seen {
+func (all *Watch) rebase(q *Quota, to, have cgroup.Value) Seen {
 	if entry, _ := all.entry(q); !cgroup.Same(q.knob(), to, cgroup.Value(entry.Original)) {
 		if err := all.opts.Journal.Rebase(q.setting.Target, q.setting.Owner, plan.Value(to)); err != nil {
 			q.unsettled = true
@@ -268,7 +271,7 @@ func (all *Quotas) rebase(q *Quota, to, have cgroup.Value) Seen {
 	return SeenOriginal
 }
 
-func (all *Quotas) limitChanged(q *Quota, from, to cgroup.Value) {
+func (all *Watch) limitChanged(q *Quota, from, to cgroup.Value) {
 	all.opts.Log.Info("limit changed", "workload", q.setting.Workload, "target", q.setting.String(), "from", string(from), "to", string(to))
 }
 
@@ -311,12 +314,19 @@ type Move struct {
 }
 
 // Set writes values at once, in the order of package plan, and records what the kernel made of them. It does not write
-// values that are already in place.
+// values that are already in place. Of several moves of one quota the last counts.
 func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	var settings []plan.Setting
 	observed := map[plan.Target]plan.Value{}
 	quotas := map[plan.Target]*Quota{}
-	for _, m := range moves {
+	last := make(map[*Quota]int, len(moves))
+	for i, m := range moves {
+		last[m.Quota] = i
+	}
+	for i, m := range moves {
+		if last[m.Quota] != i {
+			continue
+		}
 		m.Quota.err = nil
 		if cgroup.Same(m.Quota.knob(), m.Value, m.Quota.Stands()) {
 			m.Quota.problem = "" // nothing to write

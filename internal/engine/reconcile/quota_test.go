@@ -175,3 +175,12 @@ func TestQuotaHeldBack(t *testing.T) {
 		t.Errorf("%d writes, %d refused, want 1 and 1", made, refused)
 	}
 }
+
+// Of several moves of one quota only the last is written.
+func TestLastMoveCounts(t *testing.T) {
+	h := newQuotaHost(t, plan.Writers{})
+	h.quotas.Set(time.Second, Move{Quota: h.quota, Value: "170000 100000"}, Move{Quota: h.quota, Value: half})
+	if made, failed := h.quota.Writes(); h.quota.Stands() != half || made != 2 || failed != 0 {
+		t.Errorf("%q stands after %d writes, %d failed", h.quota.Stands(), made, failed)
+	}
+}

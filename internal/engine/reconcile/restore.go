@@ -67,10 +67,9 @@ func stays(r apply.Restored) Event {
 	return Event{Group: r.Entry.Target.Object, Workload: r.Entry.Workload, Reason: v1alpha1.EventHostDrift, Text: text}
 }
 
-// LetGo restores the quotas of an owner for which it does not ask any more: the policy or the file was removed, the
-// group was removed, or another group has its name. A failure is reported once and tried again.
-func (all *Quotas) LetGo(now time.Duration, owner plan.Owner, asks func(journal.Entry) bool) {
-	unasked := func(e journal.Entry) bool { return e.Owner == owner && !asks(e) }
+// LetGo restores the moving quotas that are unasked: the policy or the file was removed, the group was removed, or
+// another group has its name. A failure is reported once and tried again.
+func (all *Quotas) LetGo(now time.Duration, unasked func(journal.Entry) bool) {
 	due := func(e journal.Entry) bool { return unasked(e) && all.unrestored.Due(e, now) }
 	all.opts.restore(due, func(res apply.Restored) {
 		if all.unrestored.Take(res, now) {
@@ -88,7 +87,7 @@ func (all *Quotas) LetGo(now time.Duration, owner plan.Owner, asks func(journal.
 }
 
 // Retry makes the next LetGo retry the failed restorations of a group at once.
-func (all *Quotas) Retry(group string) {
+func (all *Watch) Retry(group string) {
 	for _, k := range []cgroup.Knob{cgroup.KnobMax, cgroup.KnobBurst} {
 		all.unrestored.Forget(cgroupfile.Target(group, k))
 	}

@@ -48,7 +48,7 @@ func (l *Limits) LeftBurst() string {
 // follows that group.
 type Follower struct {
 	Limits
-	writer *reconcile.Quotas
+	quotas *reconcile.Watch
 }
 
 // owned says that the kubelet and the runtime write the quota at a resize: a value that is neither Berth's nor the
@@ -61,12 +61,12 @@ func meant() plan.Writers { return plan.Writers{Meant: true, Chosen: true} }
 
 // Open opens a group and reads its current values. It returns nil if the group cannot follow: the group is gone, has no
 // quota, or its quota belongs to another owner.
-func Open(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.Duration) *Follower {
+func Open(host *cgroup.Host, quotas *reconcile.Watch, path string, now time.Duration) *Follower {
 	group, err := host.Group(path)
 	if err != nil {
 		return nil // removed in the meantime
 	}
-	f := &Follower{Limits{Group: group}, writer}
+	f := &Follower{Limits{Group: group}, quotas}
 	if !f.CanFollow(now) {
 		f.Close()
 		return nil
@@ -91,17 +91,17 @@ func (f *Follower) CanFollow(now time.Duration) bool {
 		if f.ID, err = f.Group.ID(cgroup.CPU); err != nil {
 			return false
 		}
-		f.Max = f.writer.Quota(f.Setting(cgroup.KnobMax, ""), owned(), b.Max())
+		f.Max = f.quotas.Quota(f.Setting(cgroup.KnobMax, ""), owned(), b.Max())
 		if b.HasBurst {
-			f.Burst = f.writer.Quota(f.Setting(cgroup.KnobBurst, ""), meant(), b.BurstValue())
+			f.Burst = f.quotas.Quota(f.Setting(cgroup.KnobBurst, ""), meant(), b.BurstValue())
 		}
 	}
-	if f.writer.IsOthers(f.Max) {
+	if f.quotas.IsOthers(f.Max) {
 		return false
 	}
-	f.writer.See(now, f.Max, owned(), b.Max())
+	f.quotas.See(now, f.Max, owned(), b.Max())
 	if f.Burst != nil {
-		f.writer.See(now, f.Burst, meant(), b.BurstValue())
+		f.quotas.See(now, f.Burst, meant(), b.BurstValue())
 	}
 	return true
 }

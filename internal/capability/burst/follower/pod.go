@@ -18,32 +18,37 @@ type Pod struct {
 }
 
 // OpenPod opens the group of a pod as Open does.
-func OpenPod(host *cgroup.Host, writer *reconcile.Quotas, path string, now time.Duration) *Pod {
-	f := Open(host, writer, path, now)
+func OpenPod(host *cgroup.Host, quotas *reconcile.Watch, path string, now time.Duration) *Pod {
+	f := Open(host, quotas, path, now)
 	if f == nil {
 		return nil
 	}
 	return &Pod{Follower: f}
 }
 
-// Gather replaces the containers of the pod: bursting ones and others. cpus is the number of online CPUs. more is true
-// if others has a new container in a pod with an unlimited one: until the next check, the pod can use more than the
-// last decision assumed.
-func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighbour, cpus int) (more bool) {
+// Gather replaces the containers of the pod: bursting ones and others. cpus is the number of online CPUs. moves restore
+// what no container needs any more. more is true if others has a new container in a pod with an unlimited one: until the
+// next check, the pod can use more than the last decision assumed.
+func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighbour, cpus int) (moves []reconcile.Move, more bool) {
 	first := len(p.law.Groups) == 0
 	p.law.Groups = bursting
 	more = p.beside.take(others, first)
 	p.law.SetUnlimited(now, p.beside.names())
-	if p.law.Raised() || p.law.Saves() { // restore what no container needs any more
-		p.writer.Set(now, p.Wanted(nil, 0)...)
+	if p.law.Raised() || p.law.Saves() {
+		moves = p.Wanted(nil, 0)
 	}
 	p.law.Limit = p.Own()
 	if p.Burst != nil {
 		p.law.Burst = p.Burst.Stands().Rate()
 	}
+	for _, move := range moves {
+		if move.Quota == p.Burst {
+			p.law.Burst = move.Value.Rate()
+		}
+	}
 	p.Charge(now)
 	p.law.Expose(cpus)
-	return more
+	return moves, more
 }
 
 // Wanted returns the values that the pod must have once changing, if any, has this quota in its period.

@@ -1,11 +1,11 @@
-// Package quota maintains the quotas of workload groups as package burst decides them. It is the capability burst in
-// the agent; package burst has the law.
+// Package quota decides the quotas of workload groups by the law of package burst. It is the capability burst in the
+// agent.
 //
-// Groups gets the groups of workloads from the roster, checks each when its check is due, lets burst decide, and has
-// the decision written (reconcile.Quotas). A check reads as little as possible: the usage always, the quota once a
-// second, all other values every five seconds or when one of the two moved. Checks are at most a second apart; groups
-// whose checks are close together share one wake-up. A workload is in one State at a time; all except Active have a
-// reason.
+// Groups gets the groups of workloads from the roster, checks each when its check is due, and lets burst decide. It
+// writes nothing: the agent has reconcile.Quotas write its Moves. A check reads as little as possible: the usage always,
+// the quota once a second, all other values every five seconds or when one of the two moved. Checks are at most a second
+// apart; groups whose checks are close together share one wake-up. A workload is in one State at a time; all except
+// Active have a reason.
 //
 // Another group that would throttle a container rises with it (package follower).
 //

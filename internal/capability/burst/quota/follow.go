@@ -109,7 +109,7 @@ func (q *Groups) attach(m *Group, now time.Duration) {
 	err := q.open(m, now)
 	if err == nil {
 		q.byPath[m.Group.Path()] = m
-		q.writer.Retry(m.Group.Path())
+		q.quotas.Retry(m.Group.Path())
 		return
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) {
@@ -156,8 +156,8 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 // watch makes the reconciler follow the quota and the burst of m's group from their current values.
 func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
 	m.made, m.refused = m.writes()
-	m.Max = q.writer.Quota(m.Setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
-	m.Burst = q.writer.Quota(m.Setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
+	m.Max = q.quotas.Quota(m.Setting(cgroup.KnobMax, m.workload.Name), m.writers(), b.Max())
+	m.Burst = q.quotas.Quota(m.Setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
 }
 
 // resume lets the law decide again about a group that was not checked. The first check after activation reads all other

@@ -36,8 +36,8 @@ type Options struct {
 	Limited func(w *workload.Workload, cause, text string)
 }
 
-// Groups maintains the quotas of the workload groups as burst decides them: it checks each group when due, lets burst
-// decide, and has the decision written. It is not safe for concurrent use.
+// Groups decides the quotas of the workload groups: it checks each group when due, and lets burst decide. The agent
+// writes its Moves. Groups is not safe for concurrent use.
 type Groups struct {
 	opts Options
 	// roster has the workloads and finds their groups; taken is the number of its changes processed.
@@ -45,23 +45,27 @@ type Groups struct {
 	taken  uint64
 	groupSet
 	accounts
-	// writer writes the quotas, and knows the other writers.
-	writer    *reconcile.Quotas
+	// quotas knows what was written, and the other writers.
+	quotas    *reconcile.Watch
 	pool      headroom.Pool
 	scheduler kernel.Scheduler
 	// worst is the largest delay of a check, moved the last change of the shared CPUs.
 	worst, moved time.Duration
+	// moves are to be written, own those of workloads' own groups, by quota.
+	moves []reconcile.Move
+	own   map[*reconcile.Quota]*Group
 }
 
 // New returns the Groups of the workloads of a roster, without groups yet.
-func New(opts Options, all *roster.Roster, writer *reconcile.Quotas) *Groups {
+func New(opts Options, all *roster.Roster, quotas *reconcile.Watch) *Groups {
 	return &Groups{
-		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, writer: writer,
+		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, quotas: quotas,
+		own:      map[*reconcile.Quota]*Group{},
 		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*follower.Pod{}},
 	}
 }
 
-// Yield restores the limits of a pod's containers at once, without burst, because the kubelet is about to resize the
+// Yield moves a pod's containers to their limits at once, without burst, because the kubelet is about to resize the
 // pod. The kernel refuses a quota below the burst, and the pod's present spec may not be known here yet.
 func (q *Groups) Yield(uid string) {
 	now := q.opts.Clock()
@@ -70,15 +74,15 @@ func (q *Groups) Yield(uid string) {
 			continue
 		}
 		quota, kernel := m.law.Yield(now)
-		var moves []reconcile.Move
+		var own []reconcile.Move
 		if quota {
-			moves = append(moves, m.quotaMove())
+			own = append(own, m.quotaMove())
 		}
 		if kernel {
-			moves = append(moves, m.burstMove())
+			own = append(own, m.burstMove())
 		}
-		if len(moves) > 0 {
-			q.commit(m, now, moves...)
+		if len(own) > 0 {
+			q.move(m, own...)
 		}
 	}
 }
@@ -87,7 +91,7 @@ func (q *Groups) Yield(uid string) {
 // limits only, and that agent must not treat the use as a burst.
 func (q *Groups) Ended() {
 	for _, m := range q.order {
-		if m.state == burst.StateActive && !q.writer.Journaled(m.Max) {
+		if m.state == burst.StateActive && !q.quotas.Journaled(m.Max) {
 			m.law.PutBack()
 		}
 	}

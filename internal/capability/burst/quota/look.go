@@ -3,7 +3,6 @@ package quota
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/burst"
@@ -27,7 +26,7 @@ type looks struct {
 	due, quotaDue, rereadDue time.Duration
 }
 
-// Look is one turn of observe, decide, plan and apply for one group of the last Due, unless the group was released.
+// Look observes one group of the last Due and decides, unless the group was released.
 func (q *Groups) Look(i int) {
 	m := q.due[i]
 	if m.state != burst.StateActive {
@@ -42,12 +41,17 @@ func (q *Groups) Look(i int) {
 	q.worst = max(q.worst, now-m.due)
 	q.opts.Late(max(now-m.due, 0))
 	used := m.law.Look(now, usage)
-	if err := q.readBack(m, now, used); err != nil {
+	read, err := q.readBack(m, now, used)
+	if err != nil {
 		q.suspend(m, err.Error())
 		return
 	}
 	if m.state != burst.StateActive {
 		return
+	}
+	var own []reconcile.Move
+	if read {
+		own = m.newBurst(now)
 	}
 	if p := q.pods[m.workload.Pod.Group]; p != nil {
 		p.Charge(now)
@@ -55,23 +59,26 @@ func (q *Groups) Look(i int) {
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
 	q.reportLimited(m)
-	if !m.law.Decision.Write {
-		return
+	if move := m.quotaMove(); m.law.Decision.Write && !m.Max.Held(now, move.Value) {
+		own = append(own, move)
 	}
-	if move := m.quotaMove(); !m.Max.Held(now, move.Value) {
-		q.commit(m, now, move)
+	switch {
+	case len(own) > 0:
+		q.move(m, own...)
+	case read:
+		q.moves = append(q.moves, m.below()...)
 	}
 }
 
-// readBack reads as little as is due. It reads the throttling counters if the group may have been throttled, and the
-// quota every second, with the CPUs for a while after the shared CPUs changed. It reads everything every rereadEvery,
-// or when throttling or quota moved.
-func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error {
+// readBack reads as little as is due, and reports whether that was everything. It reads the throttling counters if the
+// group may have been throttled, and the quota every second, with the CPUs for a while after the shared CPUs changed.
+// It reads everything every rereadEvery, or when throttling or quota moved.
+func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) (all bool, err error) {
 	due := now >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
 		if err := m.readThrottling(); err != nil {
-			return err
+			return false, err
 		}
 		due = m.throttling.Throttled > before
 	}
@@ -82,15 +89,15 @@ func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) error 
 		}
 		stands, err := m.Group.Stands(m.law.Facts.Standing, m.law.Facts.Period)
 		if err != nil {
-			return fmt.Errorf("read quota: %w", err)
+			return false, fmt.Errorf("read quota: %w", err)
 		}
 		due = !stands
 	}
 	if !due {
-		return nil
+		return false, nil
 	}
 	m.quotaDue, m.rereadDue = now+quotaEvery, now+rereadEvery
-	return q.reread(m, now)
+	return true, q.reread(m, now)
 }
 
 // reread reads all facts of the group: quota, period, burst, throttling, CPUs. The quotas above it are read every
@@ -103,7 +110,7 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 	if err != nil {
 		return fmt.Errorf("read bandwidth: %w", err)
 	}
-	switch q.writer.See(now, m.Max, m.writers(), bandwidth.Max()) {
+	switch q.quotas.See(now, m.Max, m.writers(), bandwidth.Max()) {
 	case reconcile.SeenOriginal: // credit stays, cut to the new capacity
 		m.law.Resized()
 		q.settleState(m)
@@ -117,22 +124,16 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 	m.law.Facts.Slice = q.opts.Slice()
 	q.take(m, bandwidth)
 	q.checkNested(m, now)
-	q.checkBurst(m, bandwidth, now)
+	if m.mayHaveBurst() {
+		q.quotas.See(now, m.Burst, burstWriters(bandwidth), bandwidth.BurstValue())
+		m.law.ForeignBurst = m.Burst.Left() != "" || bandwidth.Burst > 0 && !q.quotas.Journaled(m.Burst)
+	}
 	return nil
 }
 
-// checkBurst compares the kernel's burst with the desired one and writes it when the policy starts. A burst that is not
-// Berth's is its writer's: the kubelet has a burst of its own (kubernetes/enhancements#6333). While it is left to
-// another writer the quota still moves, and the law includes that burst.
-func (q *Groups) checkBurst(m *Group, b cgroup.Bandwidth, now time.Duration) {
-	if !m.workload.Burst.KernelBurst || !m.law.Facts.HasBurst || m.law.Facts.LimitQuota <= 0 {
-		return
-	}
-	q.writer.See(now, m.Burst, burstWriters(b), b.BurstValue())
-	m.law.ForeignBurst = m.Burst.Left() != "" || b.Burst > 0 && !q.writer.Journaled(m.Burst)
-	if move := m.burstMove(); !m.law.ForeignBurst && !m.Burst.Held(now, move.Value) {
-		q.commit(m, now, move)
-	}
+// mayHaveBurst reports whether the policy asks for the kernel's burst, and the group can have one.
+func (m *Group) mayHaveBurst() bool {
+	return m.workload.Burst.KernelBurst && m.law.Facts.HasBurst && m.law.Facts.LimitQuota > 0
 }
 
 // writers says what another program's quota of m's group means: the limit of the workload's specification is a resize.
@@ -188,6 +189,22 @@ func (m *Group) quotaMove() reconcile.Move {
 	}
 }
 
+// newBurst returns the move of the kernel's burst, if the policy asks for another one than the group has, and assumes
+// for the decision that the move is made. A burst that is not Berth's is its writer's: the kubelet has a burst of its
+// own (kubernetes/enhancements#6333). While it is left to another writer the quota still moves, and the law includes
+// that burst.
+func (m *Group) newBurst(now time.Duration) []reconcile.Move {
+	if !m.mayHaveBurst() || m.law.ForeignBurst {
+		return nil
+	}
+	move := m.burstMove()
+	if m.Burst.Held(now, move.Value) {
+		return nil
+	}
+	m.law.Facts.Burst = m.law.KernelBurst()
+	return []reconcile.Move{move}
+}
+
 // burstMove returns the kernel's own burst that the policy asks for.
 func (m *Group) burstMove() reconcile.Move {
 	return reconcile.Move{
@@ -196,30 +213,50 @@ func (m *Group) burstMove() reconcile.Move {
 	}
 }
 
-// commit has moves of m written together with those of the groups that follow it, and records what the kernel made of
-// them.
-func (q *Groups) commit(m *Group, now time.Duration, moves ...reconcile.Move) {
-	quota, own := m.law.Facts.Standing, moves
-	if slices.ContainsFunc(own, func(v reconcile.Move) bool { return v.Quota == m.Max }) {
-		quota = m.law.Decision.Quota
-	}
-	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
-		moves = append(moves, pod.Wanted(&m.law, quota)...)
-	}
-	for _, f := range m.nested {
-		moves = append(moves, m.wantedBelow(f, quota)...)
-	}
-	q.writer.Set(now, moves...)
+// move adds moves of m's own group together with those of the groups that follow it, and assumes that they are made.
+func (q *Groups) move(m *Group, own ...reconcile.Move) {
 	for _, v := range own {
+		q.own[v.Quota] = m
+		if v.Quota == m.Max {
+			m.law.Facts.Standing = m.law.Decision.Quota
+		}
+	}
+	q.moves = append(q.moves, own...)
+	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
+		q.moves = append(q.moves, pod.Wanted(&m.law, m.law.Facts.Standing)...)
+	}
+	q.moves = append(q.moves, m.below()...)
+}
+
+// below returns the moves of the copies of m's limit.
+func (m *Group) below() (moves []reconcile.Move) {
+	for _, f := range m.nested {
+		moves = append(moves, f.Moves(m.law.Below(f.Own(), m.law.Facts.Standing))...)
+	}
+	return moves
+}
+
+// Moves returns the values that were decided since the last Wrote.
+func (q *Groups) Moves() []reconcile.Move { return q.moves }
+
+// Wrote records what the kernel made of the moves.
+func (q *Groups) Wrote(now time.Duration) {
+	for _, v := range q.moves {
+		m := q.own[v.Quota]
+		if m == nil || m.Max != v.Quota && m.Burst != v.Quota {
+			continue // a follower's, or released because the group is gone
+		}
 		m.takeOver(v.Quota)
 		switch err := v.Quota.Err(); {
 		case v.Quota.Gone():
 			q.suspend(m, err.Error())
-			return
 		case err != nil: // another writer wrote, or the kernel refused: the next check reads everything
 			m.rereadDue = now
 		}
 	}
+	clear(q.moves)
+	clear(q.own)
+	q.moves = q.moves[:0]
 }
 
 // takeOver updates the facts after a write of the quota or the burst of m.
@@ -280,8 +317,8 @@ func (q *Groups) recheck(m *Group, now time.Duration) {
 		q.suspend(m, err.Error())
 		return
 	}
-	if m.state == burst.StateDrift || !q.writer.Journaled(m.Max) { // otherwise it is about to be restored
-		switch q.writer.See(now, m.Max, m.writers(), b.Max()) {
+	if m.state == burst.StateDrift || !q.quotas.Journaled(m.Max) { // otherwise it is about to be restored
+		switch q.quotas.See(now, m.Max, m.writers(), b.Max()) {
 		case reconcile.SeenLeft:
 			return
 		case reconcile.SeenReturned:

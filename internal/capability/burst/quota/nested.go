@@ -5,12 +5,10 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/burst/follower"
-	"github.com/berth-project/berth/internal/engine/reconcile"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/value/unit"
 )
 
-// checkNested finds the copies of m's limit below its group, such as crun's group "container", and adapts them to the
+// checkNested finds the copies of m's limit below its group, such as crun's group "container", which follow the
 // container's own group. Other limits below belong to programs in the container, and stay.
 func (q *Groups) checkNested(m *Group, now time.Duration) {
 	paths, err := m.Group.Children(cgroup.CPU)
@@ -26,7 +24,7 @@ func (q *Groups) checkNested(m *Group, now time.Duration) {
 	for _, path := range paths {
 		f := m.nested[path]
 		if f == nil {
-			f = follower.Open(q.opts.Host, q.writer, path, now)
+			f = follower.Open(q.opts.Host, q.quotas, path, now)
 		}
 		switch {
 		case f == nil:
@@ -35,7 +33,6 @@ func (q *Groups) checkNested(m *Group, now time.Duration) {
 			delete(m.nested, path)
 		default:
 			m.nested[path] = f
-			q.writer.Set(now, m.wantedBelow(f, m.law.Facts.Standing)...)
 		}
 	}
 }
@@ -43,11 +40,6 @@ func (q *Groups) checkNested(m *Group, now time.Duration) {
 // copiedTo reports whether the limit of a group below m's equals m's, except for systemd's rounding.
 func (m *Group) copiedTo(f *follower.Follower) bool {
 	return cgroup.Grants(m.Max.Original().Rate(), f.Max.Original()) || cgroup.Grants(f.Own(), m.Max.Original())
-}
-
-// wantedBelow returns the values of a copy of m's limit for this quota of m.
-func (m *Group) wantedBelow(f *follower.Follower, quota unit.Micros) []reconcile.Move {
-	return f.Moves(m.law.Below(f.Own(), quota))
 }
 
 // keepsBelow reports whether m still asks for the value of a knob of the copies.

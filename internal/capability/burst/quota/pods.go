@@ -28,7 +28,7 @@ func (q *Groups) gatherPod(path string, limited []*Group, others []follower.Neig
 	p, known := q.pods[path]
 	switch {
 	case !known:
-		if p = follower.OpenPod(q.opts.Host, q.writer, path, now); p == nil {
+		if p = follower.OpenPod(q.opts.Host, q.quotas, path, now); p == nil {
 			return // it has no quota
 		}
 		q.pods[path] = p
@@ -40,7 +40,9 @@ func (q *Groups) gatherPod(path string, limited []*Group, others []follower.Neig
 	for i, m := range limited {
 		bursting[i] = &m.law
 	}
-	if p.Gather(now, bursting, others, q.pool.Online.Size()) {
+	moves, more := p.Gather(now, bursting, others, q.pool.Online.Size())
+	q.moves = append(q.moves, moves...)
+	if more {
 		for _, m := range limited {
 			m.due = now
 		}

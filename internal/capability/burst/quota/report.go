@@ -8,7 +8,6 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/burst"
 	"github.com/berth-project/berth/internal/capability/burst/credit"
-	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
 )
@@ -30,8 +29,8 @@ type SavedLedger struct {
 // Describe implements capability.Capability.
 func (*Groups) Describe() capability.Info { return burst.Info() }
 
-// Decide implements capability.Decider. The Decision has no settings: the writer writes each value of burst at the
-// moment when credit pays for it.
+// Decide implements capability.Decider. The Decision has no settings: each value of burst is one of Moves, written
+// at the moment when credit pays for it. Most moves come from Look.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	if n.Config != nil {
 		q.pool.Configure(n.Config, n.Policies.SharePoolPercent)
@@ -52,7 +51,6 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	q.above.Round(n.Now)
 	q.gatherPods(n.Now)
-	q.writer.LetGo(n.Now, plan.OwnerBurst, q.Asks)
 	if err := q.sample(n.Now); err != nil {
 		q.opts.Fail("node use", err)
 	}

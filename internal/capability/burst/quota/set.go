@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/burst/follower"
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/node/roster"
 	"github.com/berth-project/berth/internal/value/unit"
 )
@@ -55,8 +56,10 @@ func (s *groupSet) Next(most time.Duration) time.Duration {
 	return most
 }
 
-// Asks reports whether a workload group still asks for the value of a journal entry.
-func (s *groupSet) Asks(e journal.Entry) bool {
+// Unasked reports whether the value of a journal entry is burst's, and no workload group asks for it any more.
+func (s *groupSet) Unasked(e journal.Entry) bool { return e.Owner == plan.OwnerBurst && !s.asks(e) }
+
+func (s *groupSet) asks(e journal.Entry) bool {
 	group, k := e.Target.Object, cgroupfile.Knob(e.Target)
 	if p := s.pods[group]; p != nil && p.Is(e) {
 		return ofKnob(k, p.Raised(), p.Saves())
