@@ -127,7 +127,7 @@ type NodeTopologySpec struct {
 	// ReservedCPUs are kept for the system and never given to a pod.
 	// +optional
 	ReservedCPUs CPUList `json:"reservedCPUs,omitempty"`
-	// IsolatedCPUs are those of the isolcpus boot argument.
+	// IsolatedCPUs are the CPUs of the isolcpus boot argument and of isolated cpuset partitions.
 	// +optional
 	IsolatedCPUs CPUList `json:"isolatedCPUs,omitempty"`
 	// Devices are the resources of device plugins whose devices are each in one NUMA node, according to what the

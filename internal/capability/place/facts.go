@@ -18,9 +18,9 @@ type Facts struct {
 	// AllocatableMilli is the node's allocatable CPU in thousandths.
 	AllocatableMilli int64
 	// Pinnable says whether Berth may set CPU sets here. If not, the Node desires nothing, and Berth must neither write
-	// nor restore CPU sets, which have another owner by now.
+	// nor restore CPU sets: they have another owner, or the CPUs are unknown.
 	Pinnable bool
-	// Reason is why Pinnable is false, in a word or two.
+	// Reason is why Pinnable is false, for the events of pods.
 	Reason string
 	// MemsOwner is a sentence that names another program that sets memory nodes here, or "". If there is one, no
 	// Desired has memory nodes.

@@ -143,7 +143,8 @@ type Knob struct {
 	Low, High, Step int64
 	// SafeLow and SafeHigh bound the advised range; 0 and 0 mean any value.
 	SafeLow, SafeHigh int64
-	// Words are fixed words. For a Choice without Words, the host lists the words that it accepts.
+	// Words are fixed words, and the numbers in the file if they differ. For a Choice without Words, the host lists the
+	// words that it accepts.
 	Words []Word
 	// Effective says how to read the value in effect.
 	Effective string

@@ -83,7 +83,7 @@ func (inv *Inventory) Obstacle() observed.Obstacle {
 		o = inv.clock.starting()
 	}
 	if o == (observed.Obstacle{}) && inv.topology == nil {
-		o = observed.Obstacle{Reason: "NoTopology", Message: "the CPUs of the node cannot be read"}
+		o = observed.Obstacle{Reason: observed.NoTopology, Message: "the CPUs of the node cannot be read"}
 	}
 	return o
 }
@@ -125,9 +125,9 @@ func (o *owner) peers(pods []*cluster.Pod) {
 		switch {
 		case p.Ended:
 		case strategy.Koordlet(&p.Pod):
-			o.peer = observed.Obstacle{Reason: "Koordlet", Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
+			o.peer = observed.Obstacle{Reason: observed.Koordlet, Message: "koordlet sets the CPU sets of this node (pod " + p.Key + ")"}
 		case p.Namespace == strategy.SystemNamespace && p.Labels["app"] == "dracpu":
-			o.peer = observed.Obstacle{Reason: "DRADriver", Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
+			o.peer = observed.Obstacle{Reason: observed.DRADriver, Message: "a DRA driver for CPUs sets the CPU sets of this node (pod " + p.Key + ")"}
 		}
 	}
 }

@@ -19,6 +19,11 @@ const (
 	Restoring = "Restoring"
 	// KubeletCPUManager: the kubelet sets CPU sets.
 	KubeletCPUManager = "KubeletCPUManager"
+	// NoTopology: the CPUs of the node cannot be read.
+	NoTopology = "NoTopology"
+	// Koordlet and DRADriver: a pod of another program sets CPU sets.
+	Koordlet  = "Koordlet"
+	DRADriver = "DRADriver"
 	// ForeignCPUSet: an unknown writer sets CPU sets. The sets of containers reveal it: those of two pods in a
 	// namespace of administrators and of one pod in another namespace.
 	ForeignCPUSet = "ForeignCPUSet"

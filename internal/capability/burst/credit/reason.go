@@ -5,8 +5,8 @@ import "fmt"
 // Reason is the reason for a decision. The texts are stable: metrics and JSON carry them.
 type Reason int
 
-// The reasons of a decision. From AtCeiling to GuardCapped the quota is above the limit; for later reasons it is at
-// the limit.
+// The reasons of a decision. Their order counts: from AtCeiling to GuardCapped the quota is above the limit, and for
+// later reasons it is at the limit (Raised).
 const (
 	// Unset means that nothing is decided yet.
 	Unset Reason = iota

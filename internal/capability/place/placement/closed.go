@@ -12,5 +12,5 @@ const (
 // ReasonUnpinnable is the reason for a node whose agent pins nothing, with the reason of its condition Pinnable.
 func ReasonUnpinnable(reason string) string { return "node(s) were not pinnable (" + reason + ")" }
 
-// TextUnpinnable is the same text for one node, in the event of a pod.
+// TextUnpinnable is the text for one node, in the event of a pod.
 func TextUnpinnable(reason string) string { return "node not pinnable (" + reason + ")" }

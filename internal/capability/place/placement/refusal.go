@@ -6,7 +6,8 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/alloc"
 )
 
-// RefusalCode is the reason why a pod does not go to a node. The zero value is no refusal.
+// RefusalCode is the reason why a pod does not go to a node. The zero value is no refusal. A new code needs a text in
+// String, a word in Word, and perhaps Detail, Permanent, and a reason of the scheduler's metrics.
 type RefusalCode uint8
 
 // The codes.
