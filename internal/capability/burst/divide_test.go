@@ -40,7 +40,7 @@ func TestPoolDivides(t *testing.T) {
 		{"not known yet: the limit is not lowered", &headroom.Pool{Threshold: 0.5, CPUs: 8}, 20000, true, 0.5, false},
 	} {
 		g := container("app", c.standing)
-		g.Policy.Quota = c.quota
+		g.Policy.QuotaBurst = c.quota
 		burst.Divide(c.pool, time.Minute, []*burst.Group{g})
 		if math.Abs(float64(g.Facts.Ceiling-c.want)) > 1e-9 || g.MustLower() != c.mustLower {
 			t.Errorf("%s: ceiling %v, want %v; must lower %v", c.what, g.Facts.Ceiling, c.want, g.MustLower())

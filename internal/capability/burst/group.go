@@ -116,7 +116,7 @@ func (g *Group) Claim() unit.CPUs {
 
 // Ceiling returns the highest quota of the policy, as a rate.
 func (g *Group) Ceiling() unit.CPUs {
-	if !g.Policy.Quota {
+	if !g.Policy.QuotaBurst {
 		return g.Facts.Limit()
 	}
 	return g.Policy.Ceiling(g.Facts.Limit())
@@ -137,12 +137,12 @@ func (g *Group) KernelBurst() unit.Micros {
 	if g.Spec > 0 {
 		quota = min(quota, g.Spec.Quota(g.Facts.Period))
 	}
-	return g.Policy.KernelBurst(quota)
+	return g.Policy.Burst(quota)
 }
 
 // saves returns the burst that the policy gives the group, as a rate; 0 for none.
 func (g *Group) saves() unit.CPUs {
-	if !g.Policy.Kernel || g.Facts.LimitQuota <= 0 || g.Facts.Period <= 0 || g.ForeignBurst {
+	if !g.Policy.KernelBurst || g.Facts.LimitQuota <= 0 || g.Facts.Period <= 0 || g.ForeignBurst {
 		return 0
 	}
 	return unit.Rate(g.KernelBurst(), g.Facts.Period)

@@ -105,7 +105,7 @@ func TestEstimate(t *testing.T) {
 		{"busy always", time.Second, func(*burst.Group) {}, nil},
 		{"idle", 0, func(*burst.Group) {}, nil},
 		{"held by the node guard", 100 * ms, func(g *burst.Group) { g.Facts.Ceiling = 1.4 }, nil},
-		{"at its limit", 100 * ms, func(g *burst.Group) { g.Policy.Quota = false }, nil},
+		{"at its limit", 100 * ms, func(g *burst.Group) { g.Policy.QuotaBurst = false }, nil},
 		{"credit has to pay for one raise", 100 * ms, func(g *burst.Group) {
 			g.Policy.PeriodSeconds, g.Policy.QuotaPercent = 1, 1000
 			g.Facts.LimitQuota, g.Facts.Slice = 60000, 1000000
@@ -151,7 +151,7 @@ func TestKernelBurstShrinksForASmallerSpec(t *testing.T) {
 func TestYield(t *testing.T) {
 	for _, end := range []string{"the new limit stands", "it never comes"} {
 		g := saver("app")
-		g.Policy.Quota = true
+		g.Policy.QuotaBurst = true
 		g.Facts.Standing, g.Facts.Burst = 150000, 50000
 		quota, kernel := g.Yield(time.Hour)
 		if !quota || !kernel || g.Decision.Quota != 50000 || g.KernelBurst() != 0 || g.Facts.Ceiling != 0.5 {

@@ -14,7 +14,7 @@ import (
 
 // container returns a group of a pod with half a CPU, up to three times that, and the given current quota.
 func container(name string, standing unit.Micros) *burst.Group {
-	g := &burst.Group{Name: name, Policy: credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 20}}
+	g := &burst.Group{Name: name, Policy: credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 20}}
 	g.Reset(credit.Facts{LimitQuota: 50000, Period: 100000, Standing: standing, CPUs: 8, Cap: unit.CPUs(math.Inf(1))})
 	return g
 }
@@ -22,7 +22,7 @@ func container(name string, standing unit.Micros) *burst.Group {
 // saver returns a container that saves only in the kernel's own burst.
 func saver(name string) *burst.Group {
 	g := container(name, 50000)
-	g.Policy = credit.Policy{Kernel: true, KernelPercent: 1000, QuotaPercent: 300}
+	g.Policy = credit.Policy{KernelBurst: true, CPUBurstPercent: 1000, QuotaPercent: 300}
 	return g
 }
 

@@ -96,7 +96,7 @@ func (g *Group) Status() Status {
 		ReserveSeconds:  g.Decision.Reserve,
 		ExposureSeconds: g.Decision.Exposure,
 		Decision:        g.Decision.Reason.String(),
-		QuotaMoves:      g.Policy.Quota,
+		QuotaMoves:      g.Policy.QuotaBurst,
 		CapGroup:        g.CapGroup,
 		Estimate:        g.Estimate(),
 	}

@@ -34,7 +34,7 @@ func (g *Group) Yield(now time.Duration) (quota, burst bool) {
 		g.resize.keeps, g.resize.above = true, g.resize.until
 	}
 	g.holdForResize(now)
-	return quota, g.Facts.Burst > 0 && g.Policy.Kernel
+	return quota, g.Facts.Burst > 0 && g.Policy.KernelBurst
 }
 
 // Resized records that a new limit is in effect: the announced resize is over for the group, but not yet for other

@@ -13,7 +13,7 @@ import (
 )
 
 func TestBesideIsChargedOnce(t *testing.T) {
-	p := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 20}
+	p := credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 20}
 	f := facts{Period: 100_000, LimitQuota: 50_000, Standing: 50_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
 	l := credit.Open(p, f, false) // 20 CPU-seconds
 	for _, step := range []struct {
@@ -76,7 +76,7 @@ func (s *sim) boundOfPod() float64 {
 func TestBoundOfPod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f := drawGroup(t)
-		p.Kernel, f.Burst = false, 0
+		p.KernelBurst, f.Burst = false, 0
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		s := newSim(p, f, rng)
 		s.late, s.law = drawLateness(t, rng), inPod(p, true)
@@ -97,7 +97,7 @@ func TestBesideIsExposed(t *testing.T) {
 	worst := func(known bool) float64 {
 		worst := -1e18
 		for seed := range uint64(12) {
-			p := credit.Policy{Quota: true, QuotaPercent: 3000, PeriodSeconds: 1}
+			p := credit.Policy{QuotaBurst: true, QuotaPercent: 3000, PeriodSeconds: 1}
 			f := facts{Period: 10_000, LimitQuota: 10_000, CPUs: 64, Slice: 1000, Tick: time.Millisecond}
 			rng := rand.New(rand.NewPCG(seed, 1))
 			s := newSim(p, f, rng)

@@ -76,7 +76,7 @@ func (f Facts) refusal(p Policy) Reason {
 	switch limit := f.Limit(); {
 	case limit <= 0 || f.CPUs <= 0 || f.Slice < 0 || f.Tick < 0 || f.Burst < 0:
 		return Incomplete
-	case !p.Quota:
+	case !p.QuotaBurst:
 		return Off
 	case f.SchedExt != "":
 		return Unenforced

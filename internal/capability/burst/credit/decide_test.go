@@ -18,7 +18,7 @@ var inf = unit.CPUs(math.Inf(1))
 
 // usual returns a common policy and a group with 2 of 8 CPUs.
 func usual() (credit.Policy, facts) {
-	return credit.Policy{Quota: true, Kernel: true, QuotaPercent: 300, KernelPercent: 1000, PeriodSeconds: 60}, facts{
+	return credit.Policy{QuotaBurst: true, KernelBurst: true, QuotaPercent: 300, CPUBurstPercent: 1000, PeriodSeconds: 60}, facts{
 		LimitQuota: 200_000, Period: 100_000, Standing: 200_000, CPUs: 8,
 		Slice: 5000, Tick: 4 * time.Millisecond, Cap: inf, Ceiling: inf,
 	}
@@ -62,8 +62,8 @@ func TestDecide(t *testing.T) {
 			p.PeriodSeconds, l.Credit = -1, -100
 		}, want{599_998, true, credit.NoLimitOnCredit}},
 		{"no credit at all", func(p *credit.Policy, _ *facts, _ *credit.Ledger) { p.PeriodSeconds = 0 }, want{200_000, false, credit.CreditTooSmall}},
-		{"policy off", func(p *credit.Policy, _ *facts, _ *credit.Ledger) { p.Quota = false }, want{200_000, false, credit.Off}},
-		{"policy went off", func(p *credit.Policy, f *facts, _ *credit.Ledger) { p.Quota, f.Standing = false, 599_998 }, want{200_000, true, credit.Off}},
+		{"policy off", func(p *credit.Policy, _ *facts, _ *credit.Ledger) { p.QuotaBurst = false }, want{200_000, false, credit.Off}},
+		{"policy went off", func(p *credit.Policy, f *facts, _ *credit.Ledger) { p.QuotaBurst, f.Standing = false, 599_998 }, want{200_000, true, credit.Off}},
 		{"a BPF scheduler", func(_ *credit.Policy, f *facts, _ *credit.Ledger) { f.SchedExt = "scx_rusty" }, want{200_000, false, credit.Unenforced}},
 		{"a BPF scheduler came", func(_ *credit.Policy, f *facts, _ *credit.Ledger) {
 			f.SchedExt, f.Standing = "scx_rusty", 599_998
@@ -145,7 +145,7 @@ func TestNextLook(t *testing.T) {
 // TestNumbers: the numbers that explain prints match the package comment.
 func TestNumbers(t *testing.T) {
 	p, f := usual()
-	f.Burst = p.KernelBurst(f.LimitQuota)
+	f.Burst = p.Burst(f.LimitQuota)
 	_, d := credit.Decide(p, credit.Open(p, f, false), f, 100*time.Millisecond)
 	near := func(name string, got, want unit.CPUSeconds) {
 		t.Helper()
@@ -178,13 +178,13 @@ func TestReasonNames(t *testing.T) {
 // TestKernelBurst: the burst never exceeds the limit's quota, so no order of writes meets EINVAL.
 func TestKernelBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := credit.Policy{Kernel: rapid.Bool().Draw(t, "kernel"), KernelPercent: rapid.IntRange(-5, 20_000).Draw(t, "percent")}
+		p := credit.Policy{KernelBurst: rapid.Bool().Draw(t, "kernel"), CPUBurstPercent: rapid.Int64Range(-5, 20_000).Draw(t, "percent")}
 		quota := unit.Micros(rapid.Int64Range(-1, 1<<40).Draw(t, "quota"))
-		got := p.KernelBurst(quota)
-		if got < 0 || got > max(quota, 0) || !p.Kernel && got != 0 {
+		got := p.Burst(quota)
+		if got < 0 || got > max(quota, 0) || !p.KernelBurst && got != 0 {
 			t.Fatalf("burst %d for a quota of %d", got, quota)
 		}
-		if p.Kernel && p.KernelPercent >= 100 && got != max(quota, 0) {
+		if p.KernelBurst && p.CPUBurstPercent >= 100 && got != max(quota, 0) {
 			t.Fatalf("burst %d for a quota of %d", got, quota)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 // How long may a container with a limit of two CPUs run above its limit? The policy pays for 60 seconds at three times
 // the limit, and the load keeps six CPUs busy.
 func ExampleDecide() {
-	policy := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 60}
+	policy := credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 60}
 	facts := credit.Facts{
 		LimitQuota: 200000, Period: 100000, Standing: 200000, CPUs: 8,
 		Slice: 5000, Tick: 4 * time.Millisecond, Cap: unit.CPUs(math.Inf(1)), Ceiling: unit.CPUs(math.Inf(1)),

@@ -21,12 +21,12 @@ func drawGroup(t *rapid.T) (credit.Policy, facts) {
 	most := f.Period * unit.Micros(f.CPUs)
 	f.LimitQuota = unit.Micros(rapid.Int64Range(1000, max(1000, int64(most))).Draw(t, "quota"))
 	p := credit.Policy{
-		Quota: true, Kernel: rapid.Bool().Draw(t, "kernel"),
-		QuotaPercent:  rapid.OneOf(rapid.IntRange(100, 400), rapid.IntRange(100, 10_000)).Draw(t, "quotaPercent"),
-		KernelPercent: rapid.IntRange(0, 150).Draw(t, "kernelPercent"),
-		PeriodSeconds: rapid.OneOf(rapid.IntRange(0, 5), rapid.IntRange(0, 60)).Draw(t, "periodSeconds"),
+		QuotaBurst: true, KernelBurst: rapid.Bool().Draw(t, "kernel"),
+		QuotaPercent:    rapid.OneOf(rapid.Int64Range(100, 400), rapid.Int64Range(100, 10_000)).Draw(t, "quotaPercent"),
+		CPUBurstPercent: rapid.Int64Range(0, 150).Draw(t, "kernelPercent"),
+		PeriodSeconds:   rapid.OneOf(rapid.Int64Range(0, 5), rapid.Int64Range(0, 60)).Draw(t, "periodSeconds"),
 	}
-	f.Burst = p.KernelBurst(f.LimitQuota)
+	f.Burst = p.Burst(f.LimitQuota)
 	return p, f
 }
 
@@ -110,10 +110,10 @@ func TestBound(t *testing.T) {
 }
 
 // worstStrike returns by how many CPU-seconds the striker exceeds the bound.
-func worstStrike(decide law, n, percent, seconds int, late time.Duration) float64 {
+func worstStrike(decide law, n int, percent, seconds int64, late time.Duration) float64 {
 	worst := -1e18
 	for seed := range uint64(12) {
-		p := credit.Policy{Quota: true, QuotaPercent: percent, PeriodSeconds: seconds}
+		p := credit.Policy{QuotaBurst: true, QuotaPercent: percent, PeriodSeconds: seconds}
 		f := facts{Period: 1_000_000, LimitQuota: 1_000_000, CPUs: n, Slice: 1000, Tick: time.Millisecond}
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := newSim(p, f, rng)
@@ -128,10 +128,11 @@ func worstStrike(decide law, n, percent, seconds int, late time.Duration) float6
 // part of the law is missing. So each part is needed, and the model can detect its absence.
 func TestStriker(t *testing.T) {
 	for _, c := range []struct {
-		name                string
-		n, percent, seconds int
-		late                time.Duration
-		wrong               variant
+		name             string
+		n                int
+		percent, seconds int64
+		late             time.Duration
+		wrong            variant
 	}{
 		{"nothing reserved", 20, 2000, 1, 0, variant{noReserve: true}},
 		{"cut after the use", 20, 2000, 1, 100 * time.Millisecond, variant{cutAfter: true}},
@@ -165,7 +166,7 @@ func TestKernelMode(t *testing.T) {
 		return worst
 	}
 	strike := func(rng *rand.Rand) demand { return striker(rng.Float64()*0.01, time.Second) }
-	p := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 10}
+	p := credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 10}
 	if x := over(credit.Policy{}, credit.Decide, func(*rand.Rand) demand { return onOff(60, time.Second, time.Second) }); x < 0.5 || x > 1 {
 		t.Errorf("the limit alone: %.2f X over the bound without X", x)
 	}
@@ -224,7 +225,7 @@ func TestSecondReading(t *testing.T) {
 func TestSecondReadingEven(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
-		percent, kernel, seconds int
+		percent, kernel, seconds int64
 		period, quota, slice     unit.Micros
 		cpus                     int
 		tick                     time.Duration
@@ -238,9 +239,9 @@ func TestSecondReadingEven(t *testing.T) {
 		{"a ceiling of all CPUs", 150, 0, 1, 100_000, 200_000, 1000, 3, 4 * time.Millisecond, idle()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := credit.Policy{Quota: true, Kernel: true, QuotaPercent: c.percent, KernelPercent: c.kernel, PeriodSeconds: c.seconds}
+			p := credit.Policy{QuotaBurst: true, KernelBurst: true, QuotaPercent: c.percent, CPUBurstPercent: c.kernel, PeriodSeconds: c.seconds}
 			f := facts{Period: c.period, LimitQuota: c.quota, CPUs: c.cpus, Slice: c.slice, Tick: c.tick}
-			f.Burst = p.KernelBurst(f.LimitQuota)
+			f.Burst = p.Burst(f.LimitQuota)
 			s := newSim(p, f, rand.New(rand.NewPCG(0, 1)))
 			s.law = secondReading(t)
 			s.run(5*time.Second, c.work)
@@ -265,7 +266,7 @@ func TestAbusers(t *testing.T) {
 		limit := rapid.Float64Range(0.2, most/1.5).Draw(t, "limit") * float64(k)
 		f := facts{Period: 100_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
 		f.LimitQuota = unit.CPUs(limit).Quota(f.Period)
-		p := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 10}
+		p := credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 10}
 		s := newSim(p, f, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
 		s.stay = int64(rapid.SampledFrom([]time.Duration{0, 0, 20 * time.Millisecond, time.Second}).Draw(t, "stay"))
 		for s.goneAt == 0 && s.now < int64(5*time.Minute) {
@@ -291,7 +292,7 @@ func TestAbusers(t *testing.T) {
 // the writes themselves feed the abuser.
 func TestForgottenDebt(t *testing.T) {
 	f := facts{Period: 100_000, LimitQuota: 50_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
-	p := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 10}
+	p := credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 10}
 	mean := func(v variant) float64 {
 		s := newSim(p, f, rand.New(rand.NewPCG(1, 1)))
 		s.law = v.decide
@@ -315,7 +316,7 @@ func TestCalm(t *testing.T) {
 		k := rapid.IntRange(1, 4).Draw(t, "k")
 		f := facts{Period: 100_000, CPUs: 4, Slice: 5000, Tick: 4 * time.Millisecond}
 		f.LimitQuota = unit.CPUs(0.5 * float64(k)).Quota(f.Period)
-		p := credit.Policy{Quota: true, QuotaPercent: 300, PeriodSeconds: 60}
+		p := credit.Policy{QuotaBurst: true, QuotaPercent: 300, PeriodSeconds: 60}
 		s := newSim(p, f, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1)))
 		on := time.Duration(rapid.IntRange(10, 5000).Draw(t, "on")) * time.Millisecond
 		s.run(60*time.Second, onOff(k, on, on+on/4))

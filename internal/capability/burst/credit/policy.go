@@ -11,30 +11,9 @@ import (
 // fixed-point numbers of 44 whole bits (kernel/sched/core.c, max_cfs_runtime).
 const maxBandwidth unit.Micros = 1<<44 - 1
 
-// Policy is what the owner of a group asked for. The zero value asks for nothing.
-type Policy struct {
-	// Quota allows a quota above the limit: cfsQuotaBurstOnly or auto.
-	Quota bool
-	// Kernel sets the kernel's own burst: cpuBurstOnly or auto.
-	Kernel bool
-	// QuotaPercent is the ceiling of the quota in percent of the limit, 100 to 10000; with 100 or less there is
-	// nothing to raise.
-	QuotaPercent int
-	// KernelPercent is the kernel's burst in percent of the limit's quota, 0 to 10000; KernelBurst treats more than
-	// 100 as 100.
-	KernelPercent int
-	// PeriodSeconds is how long a full credit lets the group run at its ceiling, 0 to 86400 seconds. With -1 the time
-	// is unlimited: only the node guard and the ancestors limit the group.
-	PeriodSeconds int
-}
-
-// PolicyOf returns the Policy of a resolved workload policy.
-func PolicyOf(b workload.Burst) Policy {
-	return Policy{
-		Quota: b.QuotaBurst, Kernel: b.KernelBurst,
-		QuotaPercent: int(b.QuotaPercent), KernelPercent: int(b.CPUBurstPercent), PeriodSeconds: int(b.PeriodSeconds),
-	}
-}
+// Policy is what the owner of a group asked for. The zero value asks for nothing. With a QuotaPercent of 100 or less
+// there is nothing to raise.
+type Policy workload.Burst
 
 // Unlimited reports whether the policy keeps no account of credit.
 func (p Policy) Unlimited() bool { return p.PeriodSeconds < 0 }
@@ -57,16 +36,16 @@ func (p Policy) Ceiling(limit unit.CPUs) unit.CPUs {
 	return limit * unit.CPUs(max(p.QuotaPercent, 100)) / 100
 }
 
-// KernelBurst returns the burst to write for a group whose limit is quota microseconds in a period. It returns 0 if
+// Burst returns the burst to write for a group whose limit is quota microseconds in a period. It returns 0 if
 // the policy does not change the kernel's burst.
 //
 // The kernel refuses a burst above the quota with EINVAL, and also a quota below the burst (tg_set_cfs_bandwidth). The
 // burst therefore never exceeds the quota of the limit, which is the lowest quota ever in effect. Berth writes the
 // burst once, and no change of the quota conflicts with it.
-func (p Policy) KernelBurst(quota unit.Micros) unit.Micros {
-	if !p.Kernel || quota <= 0 {
+func (p Policy) Burst(quota unit.Micros) unit.Micros {
+	if !p.KernelBurst || quota <= 0 {
 		return 0
 	}
-	percent := unit.Micros(min(max(p.KernelPercent, 0), 100))
+	percent := unit.Micros(min(max(p.CPUBurstPercent, 0), 100))
 	return quota * percent / 100
 }

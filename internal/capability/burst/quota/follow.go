@@ -57,7 +57,7 @@ func (q *Groups) takeEntries() {
 func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	before, w := m.workload, m.entry.Workload
 	m.workload, m.rereadDue = w, 0
-	m.law.Name, m.law.Policy, m.law.Spec = w.Name, credit.PolicyOf(w.Burst), w.Limit
+	m.law.Name, m.law.Policy, m.law.Spec = w.Name, credit.Policy(w.Burst), w.Limit
 	changed := before != nil && !before.Equal(*w)
 	if changed {
 		m.law.ForeignBurst = false

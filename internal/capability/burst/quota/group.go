@@ -103,7 +103,7 @@ func (m *Group) specDiffers() string {
 
 // wants reports whether the policy of m moves knob k.
 func (m *Group) wants(k cgroup.Knob) bool {
-	return ofKnob(k, m.law.Policy.Quota, m.law.Policy.Kernel)
+	return ofKnob(k, m.law.Policy.QuotaBurst, m.law.Policy.KernelBurst)
 }
 
 // ofKnob returns the value for a knob: for the quota or for the kernel's burst.
