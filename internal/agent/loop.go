@@ -285,20 +285,20 @@ func observe(c *controller, now time.Duration) *capability.Node {
 
 // urgently is the Reconciler for an answer to the runtime: the answer waits until systemd was asked for the group
 // (Asking.Await).
-type urgently struct{ *controller }
+type urgently struct{ loop *controller }
 
 // Record journals what the container runtime is about to write.
-func (u urgently) Record(desired []plan.Desired) error { return u.reconciler.Record(desired) }
+func (u urgently) Record(desired []plan.Desired) error { return u.loop.reconciler.Record(desired) }
 
 // Urgent writes the desired settings of one group at once.
 func (u urgently) Urgent(group string, desired []plan.Desired) {
-	if u.reconciler.Urgent(group, desired) {
-		u.asking.Urgent(group)
+	if u.loop.reconciler.Urgent(group, desired) {
+		u.loop.asking.Urgent(group)
 	}
 }
 
 // Standing returns what the reconciler leaves on the host.
-func (u urgently) Standing() reconcile.Standing { return u.reconciler.Standing() }
+func (u urgently) Standing() reconcile.Standing { return u.loop.reconciler.Standing() }
 
 // decide lets the capabilities decide in their order, and applies their desired settings.
 func (c *controller) decide(now time.Duration) {

@@ -31,15 +31,15 @@ const (
 func isolationLeak(v *view) outcome {
 	var found []Evidence
 	for _, t := range v.threads {
-		if !t.known || !v.isolated.Contains(t.cpu) {
+		if !t.known || !v.isolated.Contains(t.thread.cpu) {
 			continue
 		}
 		used, waited := share(t.ran, v.seconds), share(t.waited, v.seconds)
 		switch {
 		case v.foreign(t) && used >= minForeign:
-			found = append(found, seen(t.dir+"/stat", "%s ran on isolated CPU %d for %.1f %% of the time", t.comm, t.cpu, used))
-		case !t.kernel && waited > maxStacked && t.allowed.IsSubsetOf(v.unbalanced):
-			found = append(found, seen(t.dir+"/schedstat", "%s waited on isolated CPU %d for %.0f %% of the time: nothing balances there", t.comm, t.cpu, waited))
+			found = append(found, seen(t.dir+"/stat", "%s ran on isolated CPU %d for %.1f %% of the time", t.thread.comm, t.thread.cpu, used))
+		case !t.thread.kernel && waited > maxStacked && t.thread.allowed.IsSubsetOf(v.unbalanced):
+			found = append(found, seen(t.dir+"/schedstat", "%s waited on isolated CPU %d for %.0f %% of the time: nothing balances there", t.thread.comm, t.thread.cpu, waited))
 		}
 	}
 	return outcome{evidence: append(found, v.ticking()...)}
@@ -48,10 +48,10 @@ func isolationLeak(v *view) outcome {
 // foreign reports whether a thread that runs on an isolated CPU could run elsewhere. A worker of an unbound workqueue
 // could, although its thread is marked as bound: the workqueue decides about its CPUs.
 func (v *view) foreign(t change) bool {
-	if t.kernel {
-		return !t.bound || strings.HasPrefix(t.comm, "kworker/u")
+	if t.thread.kernel {
+		return !t.thread.bound || strings.HasPrefix(t.thread.comm, "kworker/u")
 	}
-	return !t.allowed.IsSubsetOf(v.isolated)
+	return !t.thread.allowed.IsSubsetOf(v.isolated)
 }
 
 // ticking finds busy CPUs of nohz_full that the timer still interrupts.
@@ -147,7 +147,7 @@ func irqOnIsolated(v *view) outcome {
 // irqbalanceBlind finds isolated CPUs to which irqbalance may move interrupts. irqbalance reads the boot arguments, or
 // its own list instead, but not partitions.
 func irqbalanceBlind(v *view) outcome {
-	at := slices.IndexFunc(v.threads, func(t change) bool { return !t.kernel && t.comm == "irqbalance" })
+	at := slices.IndexFunc(v.threads, func(t change) bool { return !t.thread.kernel && t.thread.comm == "irqbalance" })
 	if at < 0 {
 		return outcome{}
 	}
@@ -245,8 +245,8 @@ func (s *Sample) softnet(column int) (sum float64) {
 func cstate(v *view) outcome {
 	urgent := v.isolated
 	for _, t := range v.threads {
-		if !t.kernel && t.realtime() && t.allowed != v.machine.Online && t.allowed.IsSubsetOf(v.machine.Online) {
-			urgent = urgent.Union(t.allowed)
+		if !t.thread.kernel && t.thread.realtime() && t.thread.allowed != v.machine.Online && t.thread.allowed.IsSubsetOf(v.machine.Online) {
+			urgent = urgent.Union(t.thread.allowed)
 		}
 	}
 	var found []Evidence

@@ -125,7 +125,7 @@ func migrationCost(v *view) outcome {
 	}
 	var waiting float64
 	for _, t := range v.threads {
-		if t.timed && !t.kernel {
+		if t.timed && !t.thread.kernel {
 			waiting += t.waited / v.seconds
 		}
 	}

@@ -48,11 +48,11 @@ func uninterruptible(v *view) outcome {
 	runnable := 0
 	for _, t := range v.threads {
 		switch {
-		case t.state == 'R':
+		case t.thread.state == 'R':
 			runnable++
-		case t.stuck && !strings.Contains(t.wchan, "refrigerator"): // a frozen thread is paused
-			where := cmp.Or(strings.Trim(t.wchan, "0"), "the kernel")
-			found = append(found, seen(t.dir+"/stat", "%s: state D both times, waits in %s", t.comm, where))
+		case t.stuck && !strings.Contains(t.thread.wchan, "refrigerator"): // a frozen thread is paused
+			where := cmp.Or(strings.Trim(t.thread.wchan, "0"), "the kernel")
+			found = append(found, seen(t.dir+"/stat", "%s: state D both times, waits in %s", t.thread.comm, where))
 		}
 	}
 	if len(found) < minStuck || len(found) < runnable {
@@ -82,8 +82,8 @@ func confined(v *view) outcome {
 	}
 	queues := map[cpuset.Set]queue{}
 	for _, t := range v.threads {
-		usable := t.allowed.Intersect(v.machine.Online)
-		if t.kernel || !t.timed || usable.IsEmpty() || usable == v.machine.Online || usable.IsSubsetOf(v.unbalanced) {
+		usable := t.thread.allowed.Intersect(v.machine.Online)
+		if t.thread.kernel || !t.timed || usable.IsEmpty() || usable == v.machine.Online || usable.IsSubsetOf(v.unbalanced) {
 			continue
 		}
 		q := queues[usable]
@@ -99,7 +99,7 @@ func confined(v *view) outcome {
 		q, others := queues[set], v.machine.Online.Difference(set).Difference(v.unbalanced)
 		if idle := v.idle(others); q.waiting >= minWaiting && idle >= minIdle {
 			found = append(found,
-				seen(q.worst.dir+"/status", "Cpus_allowed_list %s: %.1f threads wait there, %s the most", set, q.waiting, q.worst.comm),
+				seen(q.worst.dir+"/status", "Cpus_allowed_list %s: %.1f threads wait there, %s the most", set, q.waiting, q.worst.thread.comm),
 				seen(statFile, "of CPUs %s %.1f are idle", others, idle))
 		}
 	}
@@ -113,10 +113,10 @@ func overloaded(v *view) outcome {
 	n, waiting := float64(shared.Size()), 0.0
 	ran, counts := map[string]float64{}, map[string]int{}
 	for _, t := range v.threads {
-		if t.timed && !t.kernel {
+		if t.timed && !t.thread.kernel {
 			waiting += t.waited / v.seconds
-			ran[t.comm] += t.ran / v.seconds
-			counts[t.comm]++
+			ran[t.thread.comm] += t.ran / v.seconds
+			counts[t.thread.comm]++
 		}
 	}
 	if share(v.idle(shared), n) >= fullIdle || waiting < max(1, fullWaiting*n) {
@@ -195,7 +195,7 @@ func overPreempted(v *view) outcome {
 	}
 	var worst []change
 	for _, t := range v.threads {
-		if t.kernel || !t.timed || t.turns < 1 || t.realtime() {
+		if t.thread.kernel || !t.timed || t.turns < 1 || t.thread.realtime() {
 			continue
 		}
 		short := t.ran*nanos/t.turns < slice/2
@@ -208,7 +208,7 @@ func overPreempted(v *view) outcome {
 	var found []Evidence
 	for _, t := range worst {
 		found = append(found,
-			seen(t.dir+"/schedstat", "%s: %.0f turns/s of %.2f ms, waited for %.0f %% of the time", t.comm, t.turns/v.seconds, 1000*t.ran/t.turns, share(t.waited, t.waited+t.ran)),
+			seen(t.dir+"/schedstat", "%s: %.0f turns/s of %.2f ms, waited for %.0f %% of the time", t.thread.comm, t.turns/v.seconds, 1000*t.ran/t.turns, share(t.waited, t.waited+t.ran)),
 			seen(t.dir+"/status", "%.0f %% of its context switches are forced", share(t.lost, t.lost+t.gave)))
 	}
 	return outcome{evidence: found}
@@ -219,11 +219,11 @@ func rtHog(v *view) outcome {
 	var found []Evidence
 	for _, t := range v.threads {
 		used := share(t.ran, v.seconds)
-		if t.kernel || !t.known || !t.realtime() || used <= maxRealtime || v.isolated.Contains(t.cpu) {
+		if t.thread.kernel || !t.known || !t.thread.realtime() || used <= maxRealtime || v.isolated.Contains(t.thread.cpu) {
 			continue
 		}
-		name := map[int]string{policyFIFO: "FIFO", policyRR: "RR", policyDeadline: "DEADLINE"}[t.policy]
-		found = append(found, seen(t.dir+"/stat", "%s: %s %d on CPU %d, ran for %.0f %% of the time", t.comm, name, t.priority, t.cpu, min(100, used)))
+		name := map[int]string{policyFIFO: "FIFO", policyRR: "RR", policyDeadline: "DEADLINE"}[t.thread.policy]
+		found = append(found, seen(t.dir+"/stat", "%s: %s %d on CPU %d, ran for %.0f %% of the time", t.thread.comm, name, t.thread.priority, t.thread.cpu, min(100, used)))
 	}
 	return outcome{evidence: found}
 }

@@ -40,8 +40,8 @@ type view struct {
 
 // change is a thread in the second sample, with differences if both samples have it.
 type change struct {
-	thread
-	dir string
+	thread thread
+	dir    string
 	// known is true if both samples have the thread, timed if both have its schedstat.
 	known, timed bool
 	// ran, waited, … are differences.

@@ -37,24 +37,17 @@ type large struct {
 func sizes() limits {
 	return limits{fields: 20, methods: 40, module: house().module, larger: map[string]large{
 		"internal/agent.controller":                  {fields: 45, methods: 45, why: "the loop: its parts share one mutex; it shrinks as work moves to capabilities"},
-		"internal/agent.urgently":                    {fields: 45, methods: 48, why: "the loop, as an answer to the runtime sees it"},
 		"internal/capability/burst/quota.Groups":     {methods: 49, why: "the groups, and what they report and remember, are one type; it is divided with the rest of burst"},
 		"internal/capability/isolate/offline.Node":   {fields: 23, why: "a report in JSON, whose objects stay flat"},
-		"internal/capability/isolate/offline.Work":   {fields: 28, why: "the state of one capability in one type"},
 		"internal/capability/place.Node":             {fields: 21, methods: 77, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
 		"internal/capability/place.pod":              {fields: 32, methods: 43, why: "what a pod asks for, has and was told; each decision compares the three"},
 		"internal/capability/place/alloc.Scratch":    {fields: 24, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
 		"internal/capability/place/alloc.nodeSearch": {fields: 21, why: "as Scratch"},
-		"internal/doctor.change":                     {fields: 27, why: "a thread of a sample, with its differences from another sample"},
-		"internal/engine/reconcile.Reconciler":       {methods: 41, why: "one reconciler, with what it was given last"},
 		"internal/intent/workload.Pinning":           {fields: 25, why: "each key of a pod that asks for CPUs is a field of this value"},
 		"internal/intent/workload.Pod":               {fields: 32, why: "each fact about a pod that CPUs depend on is a field of this value; cluster.json has it flat"},
 		"internal/linux/cgroup.Group":                {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 		"internal/node/cluster.Pod":                  {fields: 40, why: "a workload.Pod with its identity in the cluster; cluster.json has it flat"},
 		"internal/node/inventory.Inventory":          {methods: 56, why: "the pods, containers and policies of a node are one state, of which each event changes several"},
-		"internal/proof/rival.tally":                 {fields: 24, why: "a machine and the counts of its free CPUs"},
-		"internal/scheduler/schedule.core":           {fields: 21, methods: 41, why: "what the extension points share"},
-		"internal/scheduler/schedule.shortlist":      {methods: 42, why: "the plugin in one cycle"},
 	}}
 }
 

@@ -185,7 +185,7 @@ func (r *Reconciler) concede(o *object) {
 			continue // the restoration reports it, too
 		}
 		if _, err := r.follow(o, stands, entry); err != nil {
-			r.between.Errors = append(r.between.Errors, err)
+			r.between.fail(err)
 		}
 	}
 }

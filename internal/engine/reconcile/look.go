@@ -190,7 +190,7 @@ func (r *Reconciler) own(o *object, s plan.Setting, entry journal.Entry, known b
 		return o.adoption(s)
 	case known && entry.Owner != s.Owner && !entry.IsOriginal(r.kinds(), s.Value):
 		if err := r.opts.Applier.Record([]plan.Change{{Setting: s, From: s.Value}}); err != nil {
-			r.fail(err)
+			r.report.fail(err)
 		}
 	}
 	return nil
@@ -270,7 +270,7 @@ func (r *Reconciler) applied(res apply.Result) {
 	case res.Applied():
 		kn.problem = o.reverify(name, cgroup.Value(res.Effective))
 		if res.Err != nil {
-			r.fail(res.Err)
+			r.report.fail(res.Err)
 		}
 	case errors.Is(res.Err, apply.ErrDeferred):
 		kn.problem = res.Err

@@ -245,11 +245,11 @@ func (r *Reconciler) work(due []*object) {
 	}
 	if len(adopt) > 0 {
 		if _, err := r.opts.Applier.Adopt(adopt); err != nil {
-			r.fail(err)
+			r.report.fail(err)
 		}
 	}
 	if err := plan.OneOwner(settings); err != nil {
-		r.fail(err)
+		r.report.fail(err)
 	}
 	changes := r.unoccupied(plan.Diff(r.kinds(), settings, observed))
 	begun := r.begin(changes)
@@ -346,8 +346,6 @@ func (r *Reconciler) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-func (r *Reconciler) fail(err error) { r.report.Errors = append(r.report.Errors, err) }
 
 func (r *Reconciler) event(o *object, reason, text string) {
 	r.report.Events = append(r.report.Events, Event{Group: o.path, Workload: o.desired.first().Workload, Reason: reason, Text: text})

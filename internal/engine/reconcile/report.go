@@ -58,6 +58,8 @@ type Report struct {
 	Errors []error
 }
 
+func (r *Report) fail(err error) { r.Errors = append(r.Errors, err) }
+
 // Of returns what the pass found of a group, if it saw the group.
 func (r *Report) Of(group string) (at Status, found bool) {
 	i, found := slices.BinarySearchFunc(r.Groups, group, func(s Status, path string) int { return strings.Compare(s.Group, path) })

@@ -51,7 +51,7 @@ func (r *Reconciler) takeRestored(res apply.Restored) {
 	}
 	failed := res.Outcome == apply.OutcomeDrifted || res.Outcome == apply.OutcomeFailed
 	if res.Err != nil && (isNew || !failed) && !errors.Is(res.Err, apply.ErrDeferred) {
-		r.fail(res.Err)
+		r.report.fail(res.Err)
 	}
 	if isNew && res.Outcome == apply.OutcomeDrifted {
 		r.report.Events = append(r.report.Events, stays(res))

@@ -31,31 +31,31 @@ func (k Koordinator) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, 
 // oneNode takes all CPUs from the first NUMA node, in the strategy's order, that fits the bind policy. With
 // SingleNUMANode enough free CPUs suffice.
 func (k Koordinator) oneNode(t *tally) bool {
-	nodes := k.order(upTo(len(t.nodes)), t.inNode)
+	nodes := k.order(upTo(len(t.machine.nodes)), t.inNode)
 	for _, n := range nodes {
-		if k.fits(t, t.coresInNode[n], t.inNode[n]) {
-			return k.fill(t, t.coresInNode[n])
+		if k.fits(t, t.machine.coresInNode[n], t.inNode[n]) {
+			return k.fill(t, t.machine.coresInNode[n])
 		}
 	}
 	for _, n := range nodes {
 		if k.SingleNUMANode && t.inNode[n] >= t.need {
-			return k.fill(t, t.coresInNode[n])
+			return k.fill(t, t.machine.coresInNode[n])
 		}
 	}
 	return false
 }
 
 func (k Koordinator) oneSocket(t *tally) bool {
-	for _, s := range k.order(upTo(len(t.sockets)), t.inSocket) {
-		if k.fits(t, t.coresInSocket[s], t.inSocket[s]) {
-			return k.fill(t, k.byNode(t, t.nodesIn[s]))
+	for _, s := range k.order(upTo(len(t.machine.sockets)), t.inSocket) {
+		if k.fits(t, t.machine.coresInSocket[s], t.inSocket[s]) {
+			return k.fill(t, k.byNode(t, t.machine.nodesIn[s]))
 		}
 	}
 	return false
 }
 
 func (k Koordinator) anywhere(t *tally) bool {
-	return k.fill(t, k.byNode(t, upTo(len(t.nodes))))
+	return k.fill(t, k.byNode(t, upTo(len(t.machine.nodes))))
 }
 
 // fits reports whether the cores, with so many free CPUs, hold the request as the bind policy requires: whole cores, or
@@ -63,7 +63,7 @@ func (k Koordinator) anywhere(t *tally) bool {
 func (k Koordinator) fits(t *tally, cores []int, free int) bool {
 	whole, some := 0, 0
 	for _, c := range cores {
-		if t.inCore[c] == t.cores[c].size {
+		if t.inCore[c] == t.machine.cores[c].size {
 			whole++
 		}
 		if t.inCore[c] > 0 {
@@ -73,7 +73,7 @@ func (k Koordinator) fits(t *tally, cores []int, free int) bool {
 	if k.Spread {
 		return some >= t.need || len(cores) < t.need && free >= t.need
 	}
-	return whole >= t.need/t.perCore && free >= t.need
+	return whole >= t.need/t.machine.perCore && free >= t.need
 }
 
 // fill takes the needed CPUs from the cores in their order: first as the bind policy requires, then any free CPU.
@@ -85,13 +85,13 @@ func (k Koordinator) fill(t *tally, cores []int) bool {
 		return t.need == 0
 	}
 	for _, c := range cores {
-		if t.inCore[c] == t.cores[c].size && t.need >= t.cores[c].size {
-			t.takeAll(t.cores[c].cpus)
+		if t.inCore[c] == t.machine.cores[c].size && t.need >= t.machine.cores[c].size {
+			t.takeAll(t.machine.cores[c].cpus)
 		}
 	}
 	for _, broken := range []bool{true, false} {
 		for _, c := range cores {
-			if broken == (t.inCore[c] < t.cores[c].size) {
+			if broken == (t.inCore[c] < t.machine.cores[c].size) {
 				t.some(c, t.need)
 			}
 		}
@@ -112,7 +112,7 @@ func (k Koordinator) oneOfEach(t *tally, cores []int) bool {
 
 // some takes up to n free CPUs of a core.
 func (t *tally) some(core, n int) {
-	for cpu := range t.cores[core].cpus.Intersect(t.free).All() {
+	for cpu := range t.machine.cores[core].cpus.Intersect(t.free).All() {
 		if n == 0 {
 			return
 		}
@@ -125,7 +125,7 @@ func (t *tally) some(core, n int) {
 func (k Koordinator) byNode(t *tally, nodes []int) []int {
 	var cores []int
 	for _, n := range k.order(nodes, t.inNode) {
-		cores = append(cores, t.coresInNode[n]...)
+		cores = append(cores, t.machine.coresInNode[n]...)
 	}
 	return cores
 }

@@ -69,31 +69,31 @@ func (k Kubelet) packed(m *Machine, free cpuset.Set, n int) cpuset.Set {
 
 func (t *tally) wholeSockets() {
 	for _, s := range t.socketOrder() {
-		if t.inSocket[s] == t.perSocket && t.need >= t.sockets[s].size {
-			t.takeAll(t.sockets[s].cpus)
+		if t.inSocket[s] == t.machine.perSocket && t.need >= t.machine.sockets[s].size {
+			t.takeAll(t.machine.sockets[s].cpus)
 		}
 	}
 }
 
 func (t *tally) wholeNodes() {
 	for _, n := range t.nodeOrder() {
-		if t.inNode[n] == t.nodes[n].size && t.need >= t.nodes[n].size {
-			t.takeAll(t.nodes[n].cpus)
+		if t.inNode[n] == t.machine.nodes[n].size && t.need >= t.machine.nodes[n].size {
+			t.takeAll(t.machine.nodes[n].cpus)
 		}
 	}
 }
 
 func (t *tally) wholeCores() {
 	for _, c := range t.coreOrder() {
-		if t.inCore[c] == t.perCore && t.need >= t.cores[c].size {
-			t.takeAll(t.cores[c].cpus)
+		if t.inCore[c] == t.machine.perCore && t.need >= t.machine.cores[c].size {
+			t.takeAll(t.machine.cores[c].cpus)
 		}
 	}
 }
 
 func (t *tally) singles() {
 	for _, c := range t.coreOrder() {
-		for cpu := range t.cores[c].cpus.Intersect(t.free).All() {
+		for cpu := range t.machine.cores[c].cpus.Intersect(t.free).All() {
 			if t.need == 0 {
 				return
 			}
@@ -106,7 +106,7 @@ func (t *tally) singles() {
 // the lowest cores with a free thread have exactly that number of CPUs.
 func (t *tally) uncoreCaches() {
 	for _, l := range t.l3Order() {
-		if t.need >= t.perL3 {
+		if t.need >= t.machine.perL3 {
 			t.wholeL3s()
 		}
 		if t.need == 0 {
@@ -121,23 +121,23 @@ func (t *tally) uncoreCaches() {
 
 func (t *tally) wholeL3s() {
 	for _, l := range t.l3Order() {
-		if t.inL3[l] == t.l3s[l].size && t.need >= t.l3s[l].size {
-			t.takeAll(t.l3s[l].cpus)
+		if t.inL3[l] == t.machine.l3s[l].size && t.need >= t.machine.l3s[l].size {
+			t.takeAll(t.machine.l3s[l].cpus)
 		}
 	}
 }
 
 func (t *tally) partOfL3(l int) {
-	cores := (t.need + t.perCore - 1) / t.perCore
+	cores := (t.need + t.machine.perCore - 1) / t.machine.perCore
 	var lowest cpuset.Set
-	for c := 0; c < len(t.cores) && cores > 0; c++ {
-		if t.inCore[c] > 0 && t.l3Of[c] == l {
-			lowest = lowest.Union(t.cores[c].cpus.Intersect(t.free))
+	for c := 0; c < len(t.machine.cores) && cores > 0; c++ {
+		if t.inCore[c] > 0 && t.machine.l3Of[c] == l {
+			lowest = lowest.Union(t.machine.cores[c].cpus.Intersect(t.free))
 			cores--
 		}
 	}
 	// An odd request leaves the highest thread free; a larger surplus does not fit.
-	if last, some := lowest.Max(); some && t.need%2 != 0 && t.perCore > 1 && lowest.Size() > t.need {
+	if last, some := lowest.Max(); some && t.need%2 != 0 && t.machine.perCore > 1 && lowest.Size() > t.need {
 		lowest = lowest.Remove(last)
 	}
 	if lowest.Size() == t.need {
@@ -149,26 +149,26 @@ func (t *tally) partOfL3(l int) {
 // sockets hold nodes.
 
 func (t *tally) socketOrder() []int {
-	if !t.nodesFirst {
-		return fullestFirst(upTo(len(t.sockets)), t.inSocket)
+	if !t.machine.nodesFirst {
+		return fullestFirst(upTo(len(t.machine.sockets)), t.inSocket)
 	}
-	return nested(t.nodeOrder(), t.socketsIn, t.inSocket)
+	return nested(t.nodeOrder(), t.machine.socketsIn, t.inSocket)
 }
 
 func (t *tally) nodeOrder() []int {
-	if t.nodesFirst {
-		return fullestFirst(upTo(len(t.nodes)), t.inNode)
+	if t.machine.nodesFirst {
+		return fullestFirst(upTo(len(t.machine.nodes)), t.inNode)
 	}
-	return nested(t.socketOrder(), t.nodesIn, t.inNode)
+	return nested(t.socketOrder(), t.machine.nodesIn, t.inNode)
 }
 
-func (t *tally) l3Order() []int { return nested(t.nodeOrder(), t.l3sIn, t.inL3) }
+func (t *tally) l3Order() []int { return nested(t.nodeOrder(), t.machine.l3sIn, t.inL3) }
 
 func (t *tally) coreOrder() []int {
-	if t.nodesFirst {
-		return nested(t.socketOrder(), t.coresInSocket, t.inCore)
+	if t.machine.nodesFirst {
+		return nested(t.socketOrder(), t.machine.coresInSocket, t.inCore)
 	}
-	return nested(t.nodeOrder(), t.coresInNode, t.inCore)
+	return nested(t.nodeOrder(), t.machine.coresInNode, t.inCore)
 }
 
 // nested sorts the inner units of each outer unit, in the order of the outer units.

@@ -147,7 +147,7 @@ func within(outer, inner []unit) [][]int {
 
 // tally counts the free CPUs of every unit while a picker takes CPUs.
 type tally struct {
-	*Machine
+	machine                        *Machine
 	free, taken                    cpuset.Set
 	need                           int
 	inSocket, inNode, inL3, inCore []int
@@ -156,7 +156,7 @@ type tally struct {
 // count starts a tally to take n of the free CPUs; it ignores CPUs that are not in m.given.
 func (m *Machine) count(free cpuset.Set, n int) *tally {
 	t := &tally{
-		Machine: m, free: free.Intersect(m.given), need: n,
+		machine: m, free: free.Intersect(m.given), need: n,
 		inSocket: make([]int, len(m.sockets)), inNode: make([]int, len(m.nodes)),
 		inL3: make([]int, len(m.l3s)), inCore: make([]int, len(m.cores)),
 	}
@@ -167,7 +167,7 @@ func (m *Machine) count(free cpuset.Set, n int) *tally {
 }
 
 func (t *tally) change(cpu, by int) {
-	p := t.place[cpu]
+	p := t.machine.place[cpu]
 	t.inSocket[p.socket] += by
 	t.inNode[p.node] += by
 	t.inCore[p.core] += by

@@ -72,9 +72,9 @@ func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
 	if !fresh {
 		return
 	}
-	c.log.V(2).Info("Whether the failed binding went through is open: its CPUs stay held",
+	c.background.log.V(2).Info("Whether the failed binding went through is open: its CPUs stay held",
 		"pod", pod.Namespace+"/"+pod.Name, "node", node)
-	c.spawn(func(ctx context.Context) { c.follow(ctx, b) })
+	c.background.spawn(func(ctx context.Context) { c.follow(ctx, b) })
 }
 
 // shownBound returns the pod as the informer shows it, nil unless it is bound.

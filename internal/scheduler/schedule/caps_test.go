@@ -36,7 +36,7 @@ func TestCapOfNamespace(t *testing.T) {
 		c.refused(waits, "namespace default has 9 of the 10 pinned CPUs that it may have")
 		c.placed(c.pod("d", 8, in("other")))
 		c.refused(c.pod("e", 11), "more pinned CPUs than the 10 that a namespace may have")
-		if got := must(c.plugin.afterPodDelete(c.plugin.core.log, waits, c.get(first), nil))(t); got != fwk.Queue {
+		if got := must(c.plugin.afterPodDelete(c.plugin.core.background.log, waits, c.get(first), nil))(t); got != fwk.Queue {
 			t.Error("the end of a pod of the namespace does not queue the pod")
 		}
 		c.giveUp(onItsWay)

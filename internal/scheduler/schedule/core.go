@@ -12,7 +12,7 @@ import (
 // core is the state that the plugins of all profiles of one scheduler share. The lock of a node guards the records of
 // its pods.
 type core struct {
-	*background
+	background *background
 
 	handle fwk.Handle
 	meters *meters

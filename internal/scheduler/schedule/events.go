@@ -90,7 +90,7 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 // request only after its own event of the pod.
 func (c *core) onOrdinary(pod *v1.Pod) {
 	if pod.Spec.NodeName != "" && c.flights.isAmbiguous(pod.UID) {
-		c.spawn(func(ctx context.Context) {
+		c.background.spawn(func(ctx context.Context) {
 			if kubepod.Complete(pod) || apiclient.Pause(ctx, lastLook) {
 				c.settleBinds(pod.UID)
 			}
@@ -142,7 +142,7 @@ func asksLate(old, pod *v1.Pod) bool {
 // noteLate remembers a pod that asks late. A restart loses this: the pod then counts with unknown CPUs as far as its
 // namespace may have them.
 func (c *core) noteLate(pod *v1.Pod) {
-	c.log.V(2).Info("Asks for CPUs after it was bound, which means nothing", "pod", pod.Namespace+"/"+pod.Name)
+	c.background.log.V(2).Info("Asks for CPUs after it was bound, which means nothing", "pod", pod.Namespace+"/"+pod.Name)
 	n := c.nodes.lock(pod.Spec.NodeName)
 	defer n.mu.Unlock()
 	if n.late == nil {
@@ -259,7 +259,7 @@ func (c *core) watchOverlap(n *node, r *record) {
 	o.Overlaps = cpuset.Set{}
 	if o.Add(n.machine, &r.held); !o.Overlaps.IsEmpty() {
 		c.meters.overlap()
-		c.log.Error(nil, "Two pods hold the same CPUs", "pod", r.pod.Namespace+"/"+r.pod.Name, "node", n.name)
+		c.background.log.Error(nil, "Two pods hold the same CPUs", "pod", r.pod.Namespace+"/"+r.pod.Name, "node", n.name)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestHints(t *testing.T) {
 			{"a pod that was nominated", nominated, true, true},
 		} {
 			for pod, want := range map[*v1.Pod]bool{wantsCPUs: test.cpus, wantsRoom: test.room} {
-				if got := must(c.plugin.afterPodDelete(c.plugin.core.log, pod, test.gone, nil))(t); (got == fwk.Queue) != want {
+				if got := must(c.plugin.afterPodDelete(c.plugin.core.background.log, pod, test.gone, nil))(t); (got == fwk.Queue) != want {
 					t.Errorf("end of %s: pod %s: %s", test.name, pod.Name, got)
 				}
 			}
@@ -73,16 +73,16 @@ func TestHints(t *testing.T) {
 		smaller := shares.DeepCopy()
 		smaller.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = quantity("1")
 		for pod, want := range map[*v1.Pod]bool{wantsCPUs: false, wantsRoom: true} {
-			if got := must(c.plugin.afterPodUpdate(c.plugin.core.log, pod, shares, smaller))(t); (got == fwk.Queue) != want {
+			if got := must(c.plugin.afterPodUpdate(c.plugin.core.background.log, pod, shares, smaller))(t); (got == fwk.Queue) != want {
 				t.Errorf("a pod that requests less: pod %s: %s", pod.Name, got)
 			}
-			if got := must(c.plugin.afterPodUpdate(c.plugin.core.log, pod, smaller, shares))(t); got == fwk.Queue {
+			if got := must(c.plugin.afterPodUpdate(c.plugin.core.background.log, pod, smaller, shares))(t); got == fwk.Queue {
 				t.Errorf("a pod that requests more: pod %s: %s", pod.Name, got)
 			}
 		}
 		own := wantsRoom.DeepCopy()
 		own.Spec.Containers[0].Resources.Requests[v1.ResourceCPU] = quantity("1")
-		if got := must(c.plugin.afterPodUpdate(c.plugin.core.log, wantsRoom, wantsRoom, own))(t); got != fwk.Queue {
+		if got := must(c.plugin.afterPodUpdate(c.plugin.core.background.log, wantsRoom, wantsRoom, own))(t); got != fwk.Queue {
 			t.Errorf("the pod itself requests less: %s", got)
 		}
 	})
@@ -120,7 +120,7 @@ func TestNodeHints(t *testing.T) {
 				if test.before != nil {
 					before = test.before
 				}
-				if got := must(c.plugin.afterNode(c.plugin.core.log, pod, before, test.after))(t); (got == fwk.Queue) != want {
+				if got := must(c.plugin.afterNode(c.plugin.core.background.log, pod, before, test.after))(t); (got == fwk.Queue) != want {
 					t.Errorf("%s: pod %s: %s", test.name, pod.Name, got)
 				}
 			}

@@ -168,7 +168,7 @@ func TestMemoInAPodGroup(t *testing.T) {
 		if inGroup(pinned).status.IsSuccess() {
 			t.Error("20 CPUs for a pinned pod beside a request of 20 of 32")
 		}
-		if err := info.RemovePod(c.plugin.core.log, ordinary); err != nil {
+		if err := info.RemovePod(c.plugin.core.background.log, ordinary); err != nil {
 			t.Fatal(err)
 		}
 		info.generation = generation
@@ -177,7 +177,7 @@ func TestMemoInAPodGroup(t *testing.T) {
 			t.Error("a request of 20 beside 20 pinned CPUs of 32")
 		}
 		c.plugin.Unreserve(c.ctx, a.state, a.pod, "n1")
-		if err := info.RemovePod(c.plugin.core.log, a.pod); err != nil {
+		if err := info.RemovePod(c.plugin.core.background.log, a.pod); err != nil {
 			t.Fatal(err)
 		}
 		info.generation = generation

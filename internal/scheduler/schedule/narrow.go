@@ -27,8 +27,8 @@ const (
 
 // shortlist chooses the nodes of a snapshot that a pod with exclusive CPUs is shown.
 type shortlist struct {
-	*Plugin
-	cy *cycle
+	plugin *Plugin
+	cy     *cycle
 	// nodes is the whole snapshot, nil if it is empty.
 	nodes *placeTable
 }
@@ -45,15 +45,15 @@ func (s shortlist) result() *fwk.PreFilterResult {
 	}
 	if best := s.best(); len(best) > 0 {
 		s.cy.narrowed = true
-		s.core.tries.note(s.cy.pod)
-		s.core.queue.activateOne(s.cy.pod)
-		s.core.meters.narrow(narrowedToBest)
+		s.plugin.core.tries.note(s.cy.pod)
+		s.plugin.core.queue.activateOne(s.cy.pod)
+		s.plugin.core.meters.narrow(narrowedToBest)
 		return &fwk.PreFilterResult{NodeNames: sets.New(best...)}
 	}
 	if open := s.open(); len(open) > 0 {
 		// Filter would refuse each of the other nodes for this reason.
-		s.refuse(s.cy, refusedByTopology, nil)
-		s.core.meters.narrow(narrowedToOpen)
+		s.plugin.refuse(s.cy, refusedByTopology, nil)
+		s.plugin.core.meters.narrow(narrowedToOpen)
 		return &fwk.PreFilterResult{NodeNames: sets.New(open...)}
 	}
 	return nil
@@ -90,7 +90,7 @@ func (s shortlist) best() []string {
 	if !plain || s.othersCare() {
 		return nil
 	}
-	first, may := s.core.tries.may(s.cy.uid, len(s.nodes.list))
+	first, may := s.plugin.core.tries.may(s.cy.uid, len(s.nodes.list))
 	if !may {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (s shortlist) best() []string {
 	}
 	names := make([]string, len(all))
 	for i, one := range all {
-		if len(s.handle.NominatedPodsForNode(one.name)) > 0 {
+		if len(s.plugin.handle.NominatedPodsForNode(one.name)) > 0 {
 			return nil // Filter adds these pods, and they may leave no room
 		}
 		names[i] = one.name
@@ -125,7 +125,7 @@ func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
 			if unknown++; unknown > mostUnknown {
 				return nil, false
 			}
-			r = s.core.answers.resultOf(n, view{info: info, cy: cy})
+			r = s.plugin.core.answers.resultOf(n, view{info: info, cy: cy})
 		}
 		if r.status != nil || len(all) == mostBest && r.score <= all[mostBest-1].score {
 			continue
@@ -138,7 +138,7 @@ func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
 		case refuses:
 		}
 	}
-	s.core.answers.walked.Add(uint32(len(t.list) - unknown))
+	s.plugin.core.answers.walked.Add(uint32(len(t.list) - unknown))
 	return all, true
 }
 

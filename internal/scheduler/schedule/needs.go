@@ -124,8 +124,8 @@ func (n *needs) fit(info fwk.NodeInfo) bool {
 // othersCare reports whether other objects decide about the pod's nodes. These are pods with anti-affinity, the Service
 // or controller by which the cluster spreads pods without constraints, and the scheduler's extenders.
 func (s shortlist) othersCare() bool {
-	apart, err := s.handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
-	return err != nil || len(apart) > 0 || len(s.handle.Extenders()) > 0 || s.core.spreads(s.cy.pod)
+	apart, err := s.plugin.handle.SnapshotSharedLister().NodeInfos().HavePodsWithRequiredAntiAffinityList()
+	return err != nil || len(apart) > 0 || len(s.plugin.handle.Extenders()) > 0 || s.plugin.core.spreads(s.cy.pod)
 }
 
 // spreads reports whether the cluster's default constraints of PodTopologySpread, if any, apply to the pod. Like that

@@ -41,7 +41,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, status
 	}
 	cy.claimed = p.core.selectors.claimedBy(ctx, pod, p.handle)
-	return shortlist{Plugin: p, cy: cy, nodes: table}.result(), nil
+	return shortlist{plugin: p, cy: cy, nodes: table}.result(), nil
 }
 
 // read reads what a pod with keys asks for into the cycle.

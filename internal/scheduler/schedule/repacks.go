@@ -74,7 +74,7 @@ func (c *core) plan(short []candidate, pod *v1.Pod, recorder fwk.Handle) {
 		return
 	}
 	ask := short[0].view.cy.ask
-	c.spawn(func(ctx context.Context) {
+	c.background.spawn(func(ctx context.Context) {
 		c.repacks.search(ctx, func() {
 			if text := fewest(ctx, nodes, ask, pod.Namespace); text != "" && c.repacks.known.first(pod, text) {
 				recorder.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, v1alpha1.EventFitsAfterRepack, "Scheduling", "%s", apiclient.Note(text))
@@ -148,7 +148,7 @@ func (c *core) repackable(n *node, v view) (repackable, bool) {
 	maps.Copy(cy.removed, v.cy.removed)
 	for _, info := range v.info.GetPods() {
 		one, may := n.movable(info.GetPod())
-		if !may || stay.info.RemovePod(c.log, info.GetPod()) != nil {
+		if !may || stay.info.RemovePod(c.background.log, info.GetPod()) != nil {
 			continue
 		}
 		out.Pods = append(out.Pods, one)

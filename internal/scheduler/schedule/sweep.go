@@ -23,7 +23,7 @@ const (
 
 // start starts to follow what the plugin needs to know, until ctx ends.
 func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error {
-	c.ctx = ctx
+	c.background.ctx = ctx
 	if err := c.watchPods(); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (c *core) start(ctx context.Context, topologies cache.ListerWatcher) error 
 	if err := c.watchOwn(ctx, topologies); err != nil {
 		return err
 	}
-	c.spawn(c.maintain)
+	c.background.spawn(c.maintain)
 	return nil
 }
 

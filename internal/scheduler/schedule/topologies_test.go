@@ -289,7 +289,7 @@ func TestNodePolicy(t *testing.T) {
 		}
 		old := node.DeepCopy()
 		delete(node.Labels, v1alpha1.NodeLabelNUMATopologyPolicy)
-		if got := must(c.plugin.afterNode(c.plugin.core.log, differs, old, node))(t); got != fwk.Queue {
+		if got := must(c.plugin.afterNode(c.plugin.core.background.log, differs, old, node))(t); got != fwk.Queue {
 			t.Error("the changed label does not queue the pod")
 		}
 	})

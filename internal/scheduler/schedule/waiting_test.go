@@ -136,7 +136,7 @@ func TestPodGroupOfOrdinaryPods(t *testing.T) {
 		// The rehearsal is undone, and the generation stays the same.
 		node := c.handle.snapshot["n1"]
 		before := node.generation
-		if err := node.RemovePod(c.plugin.core.log, a); err != nil {
+		if err := node.RemovePod(c.plugin.core.background.log, a); err != nil {
 			t.Fatal(err)
 		}
 		node.generation = before

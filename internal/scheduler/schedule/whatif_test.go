@@ -155,7 +155,7 @@ func TestPreemption(t *testing.T) {
 		var taken []fwk.PodInfo
 		for _, info := range append([]fwk.PodInfo(nil), node.pods...) {
 			taken = append(taken, info)
-			if err := node.RemovePod(c.plugin.core.log, info.GetPod()); err != nil {
+			if err := node.RemovePod(c.plugin.core.background.log, info.GetPod()); err != nil {
 				t.Fatal(err)
 			}
 			c.plugin.RemovePod(c.ctx, state, pod, info, node)
@@ -171,7 +171,7 @@ func TestPreemption(t *testing.T) {
 				back++
 				continue
 			}
-			if err := node.RemovePod(c.plugin.core.log, info.GetPod()); err != nil {
+			if err := node.RemovePod(c.plugin.core.background.log, info.GetPod()); err != nil {
 				t.Fatal(err)
 			}
 			c.plugin.RemovePod(c.ctx, state, pod, info, node)
@@ -192,7 +192,7 @@ func TestRemoveReservedPod(t *testing.T) {
 		reserved := c.reserve(c.filter(c.pod("r", 20)))
 		a := c.filter(c.pod("p", 20))
 		state, node := a.state.Clone(), c.handle.snapshot["n1"].Snapshot().(*fakeNode)
-		if err := node.RemovePod(c.plugin.core.log, reserved.pod); err != nil {
+		if err := node.RemovePod(c.plugin.core.background.log, reserved.pod); err != nil {
 			t.Fatal(err)
 		}
 		c.plugin.RemovePod(c.ctx, state, a.pod, fakePod{pod: reserved.pod}, node)

@@ -33,7 +33,7 @@ type overlap struct {
 
 // Saw stores the CPUs on which a pass found the groups.
 func (w *Work) Saw(now time.Duration, found *reconcile.Report) {
-	o := overlap{first: w.first, last: now}
+	o := overlap{first: w.overlap.first, last: now}
 	if t := w.last.topology; t != nil && w.decision.Exists {
 		o.find(t, found.Groups)
 	}

@@ -145,7 +145,7 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 	n := Node{
 		Limit: w.limit, Use: float64(figures.Use), Need: figures.Need, Low: figures.Low, Target: figures.Target,
 		Movable: figures.Cores, Reason: string(reason), Moves: w.moves, System: w.system.report(),
-		Overlap: w.cpus.String(), Bound: w.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle,
+		Overlap: w.overlap.cpus.String(), Bound: w.overlap.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle,
 		CoreScheduling: w.cookies.Status(), Reserve: w.precedences.reserve.report(),
 	}
 	if unenforced != "" && n.Support.Idle.Support != kernel.Unsupported {
@@ -190,7 +190,7 @@ func (w *Work) Measure(add func(capability.Sample)) {
 	}
 	sample("isolate_moves_total", float64(w.moves.Count))
 	sample("isolate_surges_total", float64(w.moves.Surges))
-	sample("isolate_overlap_cores", float64(w.cores))
+	sample("isolate_overlap_cores", float64(w.overlap.cores))
 	if s := w.cookies.Status(); s != nil {
 		sample("isolate_cookie_threads", float64(s.Threads), "yes")
 		sample("isolate_cookie_threads", float64(s.Lacking), "no")
@@ -210,7 +210,7 @@ func uncovered(offline []observed.Pod, groups []string) string {
 
 // AddConditions adds whether online and offline work share no core, if offline work should have cores of its own.
 func (w *Work) AddConditions(status *v1alpha1.NodeTopologyStatus) {
-	overlap := w.text()
+	overlap := w.overlap.text()
 	without, limit := uncovered(w.last.pods, w.precedences.offline), w.limit
 	if limit == "" && w.cookies.Isolates() && without != "" {
 		limit = "core scheduling: " + without + " is offline work without a cookie, as cpuQOS is not enabled for it"

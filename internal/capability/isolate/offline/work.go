@@ -61,13 +61,13 @@ type Work struct {
 	asked  v1alpha1.ResourceThreshold
 	source string
 	// limit is why offline work has no cores of its own although it should.
-	limit    string
-	boundary isolate.Boundary
-	decision isolate.Decision
-	last     last
-	looks
-	moves Moves
-	overlap
+	limit       string
+	boundary    isolate.Boundary
+	decision    isolate.Decision
+	last        last
+	looks       looks
+	moves       Moves
+	overlap     overlap
 	system      system
 	ceiling     ceiling
 	precedences precedences
@@ -163,12 +163,12 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 			d.Settings, w.limit = w.quota(n)
 		}
 	case n.Obstacle.Suspends(): // nothing is written, and everything stays
-		w.next = 0
+		w.looks.next = 0
 	default:
 		w.last.node = isolate.Node{
-			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: n.HasOffline, LookCost: w.cost,
+			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: n.HasOffline, LookCost: w.looks.cost,
 		}
-		if n.Now-w.at >= closest {
+		if n.Now-w.looks.at >= closest {
 			w.look(n.Now)
 		}
 		w.turn(n.Now)
@@ -177,16 +177,16 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 		w.limit = string(isolate.TooFew)
 	}
 	n.Offline = w.offered()
-	d.Events = append(w.reported.event(cmp.Or(w.limit, w.text())), w.unread.event(w.blind())...)
+	d.Events = append(w.reported.event(cmp.Or(w.limit, w.overlap.text())), w.unread.event(w.blind())...)
 	return d
 }
 
 // blind says why the boundary does not follow the load, "" if it does.
 func (w *Work) blind() string {
-	if w.failed == nil || !w.decision.Exists {
+	if w.looks.failed == nil || !w.decision.Exists {
 		return ""
 	}
-	return fmt.Sprintf("%s: %v; offline work has what it is guaranteed once that lasts %s", isolate.Unread, w.failed, isolate.Window)
+	return fmt.Sprintf("%s: %v; offline work has what it is guaranteed once that lasts %s", isolate.Unread, w.looks.failed, isolate.Window)
 }
 
 // on reports whether an administrator asks for cores of offline work, or for a quota.
@@ -254,15 +254,15 @@ func (w *Work) look(now time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, untimed := kernel.ThreadCPUTime()
-	w.at = now
+	w.looks.at = now
 	spent, err := kernel.CPUsSpent(w.opts.Root)
-	if w.failed = err; err != nil {
+	if w.looks.failed = err; err != nil {
 		w.opts.Fail("isolate", err)
 		return
 	}
 	w.boundary.Look(max(now, 1), spent)
 	if after, err := kernel.ThreadCPUTime(); err == nil && untimed == nil {
-		w.cost = after - before
+		w.looks.cost = after - before
 	}
 }
 
@@ -271,8 +271,8 @@ func (w *Work) turn(now time.Duration) {
 	existed := w.decision.Exists
 	w.decision = w.boundary.Decide(max(now, 1), w.last.node)
 	d := &w.decision
-	if w.next = 0; d.Next < time.Second {
-		w.next = now + d.Next
+	if w.looks.next = 0; d.Next < time.Second {
+		w.looks.next = now + d.Next
 	}
 	if !d.Changed {
 		return
@@ -283,15 +283,15 @@ func (w *Work) turn(now time.Duration) {
 
 // Next returns when Turn is due at the latest.
 func (w *Work) Next(next time.Duration) time.Duration {
-	if w.next == 0 {
+	if w.looks.next == 0 {
 		return next
 	}
-	return min(next, w.next)
+	return min(next, w.looks.next)
 }
 
 // Turn reads the load between two rounds, if due, and reports whether the boundary moved: then the next round is due.
 func (w *Work) Turn(now time.Duration) bool {
-	if w.next == 0 || now < w.next {
+	if w.looks.next == 0 || now < w.looks.next {
 		return false
 	}
 	w.look(now)
