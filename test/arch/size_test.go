@@ -43,7 +43,6 @@ func sizes() limits {
 		"internal/capability/place.pod":              {fields: 32, methods: 43, why: "what a pod asks for, has and was told; each decision compares the three"},
 		"internal/capability/place/alloc.Scratch":    {fields: 24, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
 		"internal/capability/place/alloc.nodeSearch": {fields: 21, why: "as Scratch"},
-		"internal/intent/workload.Pinning":           {fields: 25, why: "each key of a pod that asks for CPUs is a field of this value"},
 		"internal/intent/workload.Pod":               {fields: 32, why: "each fact about a pod that CPUs depend on is a field of this value; cluster.json has it flat"},
 		"internal/linux/cgroup.Group":                {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 		"internal/node/cluster.Pod":                  {fields: 40, why: "a workload.Pod with its identity in the cluster; cluster.json has it flat"},

@@ -12,12 +12,12 @@ import (
 )
 
 // asksToMove reports whether a move of the pod waits for an answer.
-func (p *pod) asksToMove() bool { return p.known && p.next.Move.Asked() }
+func (p *pod) asksToMove() bool { return p.known && p.next.Change.Move.Asked() }
 
 // underWay reports whether the pod is being moved: it may still be on the old CPUs, or the move to its present CPUs was
 // not reported as done.
 func (p *pod) underWay() bool {
-	return p.grant != nil && (!p.grant.Beside.IsEmpty() || p.asksToMove() && p.grant.Own() == p.next.Move.To || p.torn())
+	return p.grant != nil && (!p.grant.Beside.IsEmpty() || p.asksToMove() && p.grant.Own() == p.next.Change.Move.To || p.torn())
 }
 
 // torn reports whether the pod has some old and some new CPUs of its move: an agent that began the move ended in the
@@ -26,7 +26,7 @@ func (p *pod) torn() bool {
 	if !p.asksToMove() || p.grant == nil || !p.grant.Beside.IsEmpty() || p.spec.Claims || p.pin.StaticBurst {
 		return false
 	}
-	m, own := p.next.Move, p.grant.Own()
+	m, own := p.next.Change.Move, p.grant.Own()
 	return own != m.From && own != m.To && m.Between(own)
 }
 
@@ -45,7 +45,7 @@ func (r *reports) arrive(all []*pod) {
 // ones. Its placement is not written then: a reader of a placement with as many CPUs as the move also counts the old
 // CPUs.
 func (p *pod) resizedInMove() bool {
-	return !p.grant.Beside.IsEmpty() && p.asksToMove() && !p.next.Move.Between(p.grant.Own())
+	return !p.grant.Beside.IsEmpty() && p.asksToMove() && !p.next.Change.Move.Between(p.grant.Own())
 }
 
 // hasLeft reports whether no container of the pod is on these CPUs, as far as seen since.
@@ -74,7 +74,7 @@ func (n *Node) moveOne(all []*pod, o *placement.Occupancy) {
 		if !p.asksToMove() || !p.real() {
 			continue
 		}
-		switch m := p.next.Move; {
+		switch m := p.next.Change.Move; {
 		case p.torn():
 			n.mend(p, o)
 		case p.canTurn():
@@ -105,8 +105,8 @@ func (n *Node) begin(p *pod, to cpuset.Set, o *placement.Occupancy) string {
 
 // mend reunites a torn pod: on the new CPUs, else on the old ones.
 func (n *Node) mend(p *pod, o *placement.Occupancy) {
-	why := n.begin(p, p.next.Move.To, o)
-	if why != "" && n.begin(p, p.next.Move.From, o) != "" {
+	why := n.begin(p, p.next.Change.Move.To, o)
+	if why != "" && n.begin(p, p.next.Change.Move.From, o) != "" {
 		n.answerMove(p, fmt.Sprintf("%s: the pod has CPUs %s, some of both", why, p.grant.Own()))
 	}
 }
@@ -114,7 +114,7 @@ func (n *Node) mend(p *pod, o *placement.Occupancy) {
 // canTurn reports whether a move that began and was withdrawn can go back: no container was seen, or answered, to be on
 // the new CPUs.
 func (p *pod) canTurn() bool {
-	m := p.next.Move
+	m := p.next.Change.Move
 	if p.before == nil || !m.Withdrawn || p.grant.Own() != m.To || p.before.Own() != m.From || p.before.Machine != p.grant.Machine {
 		return false
 	}
@@ -142,7 +142,7 @@ func (r *reports) finish(p *pod) {
 
 // moved returns the grant of the pod after its move and what all others hold, or why the pod is not moved.
 func moved(n *Node, p *pod, to cpuset.Set) (*grant.Grant, placement.Occupancy, string) {
-	m := p.next.Move
+	m := p.next.Change.Move
 	if why := p.unmovable(); why != "" {
 		return nil, placement.Occupancy{}, why
 	}
@@ -179,13 +179,13 @@ func moved(n *Node, p *pod, to cpuset.Set) (*grant.Grant, placement.Occupancy, s
 
 // unmovable returns why the pod cannot be moved now, or "".
 func (p *pod) unmovable() string {
-	m := p.next.Move
+	m := p.next.Change.Move
 	switch {
 	case p.gone || p.spec.Ended:
 		return "the pod ends"
 	case p.grant == nil || !p.asks():
 		return "the pod has no exclusive CPUs"
-	case !p.next.Movable && !p.torn():
+	case !p.next.Change.Movable && !p.torn():
 		return "the pod is not movable: annotation " + v1alpha1.AnnotationMovable + ` is not "true", or it has claims or static-burst`
 	case p.grant.Own() != m.From && !m.Between(p.grant.Own()): // after a resize in the middle of its move
 		return fmt.Sprintf("the pod has CPUs %s, not %s", p.grant.Own(), m.From)
@@ -201,13 +201,13 @@ func (p *pod) unmovable() string {
 // the API server shows the placement that was written last.
 func (r *reports) answerMove(p *pod, why string) {
 	r.compareWritten(p)
-	if p.answered == p.next.Move.Text || r.writes(p) {
+	if p.answered == p.next.Change.Move.Text || r.writes(p) {
 		return
 	}
-	p.answered = p.next.Move.Text
+	p.answered = p.next.Change.Move.Text
 	e := Event{PodUID: p.uid, Answered: true}
 	if why != "" {
-		m, _ := v1alpha1.DecodeMove(p.next.Move.Text)
+		m, _ := v1alpha1.DecodeMove(p.next.Change.Move.Text)
 		m.Refused = why
 		e.Refused = &m
 	}
@@ -224,7 +224,7 @@ func (*reports) writes(p *pod) bool {
 
 // forgetAnswer forgets the answer once its move is gone.
 func (r *reports) forgetAnswer(p *pod) {
-	if p.next.Move == nil || p.answered != p.next.Move.Text {
+	if p.next.Change.Move == nil || p.answered != p.next.Change.Move.Text {
 		p.answered = ""
 	}
 }

@@ -179,7 +179,7 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	text := "CPUs are missing: " + refusal.Detail()
 	switch {
-	case p.resized, p.pin.Changed && c.cause == "": // after a restart it is not known whether it was resized
+	case p.resized, p.pin.Change.Changed && c.cause == "": // after a restart it is not known whether it was resized
 		text = n.postpone(p, refusal)
 	case c.cause != "":
 		text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()

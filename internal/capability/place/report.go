@@ -94,7 +94,7 @@ func (n *Node) close(all []*pod) {
 				e.Unpinnable = true
 			}
 		}
-		if p.asksToMove() && p.next.Move.Withdrawn {
+		if p.asksToMove() && p.next.Change.Move.Withdrawn {
 			n.answerMove(p, "")
 		}
 		p.pending, p.behind, p.wait = true, false, false

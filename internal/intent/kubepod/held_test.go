@@ -121,8 +121,8 @@ status: {observedGeneration: %d, conditions: [%s], containerStatuses: [{name: a,
 				t.Errorf("resizing %v, want %v", got.Resizing, test.want)
 			} else if pin, _ := workload.PinningOf(got); !test.want && test.conditions == "" && pin.Pinned[0].Other != 0 {
 				t.Errorf("asks for %+v", pin.Pinned[0])
-			} else if pin.Resizing != test.sure {
-				t.Errorf("its CPUs may change: %v, want %v", pin.Resizing, test.sure)
+			} else if pin.Change.Resizing != test.sure {
+				t.Errorf("its CPUs may change: %v, want %v", pin.Change.Resizing, test.sure)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func (r *pinReader) movable() {
 		r.out.Unknown = append(r.out.Unknown, problem)
 	}
 	// Devices of claims do not move, nor do lent cores.
-	r.out.Movable = r.pod.Annotations[v1alpha1.AnnotationMovable] == v1alpha1.Movable && !r.pod.Claims && !r.out.StaticBurst
+	r.out.Change.Movable = r.pod.Annotations[v1alpha1.AnnotationMovable] == v1alpha1.Movable && !r.pod.Claims && !r.out.StaticBurst
 	text := r.pod.Annotations[v1alpha1.AnnotationMove]
 	if text == "" || strings.HasPrefix(r.pod.UID, UIDPrefix) { // no one requests moves without Kubernetes
 		return
@@ -44,7 +44,7 @@ func (r *pinReader) movable() {
 	}
 	from, _ := cpuset.Parse(asked.From)
 	to, _ := cpuset.Parse(asked.To)
-	r.out.Move = &Move{Text: text, From: from, To: to, Withdrawn: asked.Withdrawn, Refused: asked.Refused != ""}
+	r.out.Change.Move = &Move{Text: text, From: from, To: to, Withdrawn: asked.Withdrawn, Refused: asked.Refused != ""}
 }
 
 func (r *pinReader) doubt(key, value, allowed string) {

@@ -34,18 +34,18 @@ func TestMove(t *testing.T) {
 			if len(problems) > 0 || !pin.Wanted || pin.UnknownText() != "" {
 				t.Fatalf("%v, %q", problems, pin.UnknownText())
 			}
-			if pin.Movable != test.movable || pin.Move.Asked() != test.asked {
-				t.Errorf("movable %v, asked %v", pin.Movable, pin.Move.Asked())
+			if pin.Change.Movable != test.movable || pin.Change.Move.Asked() != test.asked {
+				t.Errorf("movable %v, asked %v", pin.Change.Movable, pin.Change.Move.Asked())
 			}
 			p.UID = UIDPrefix + "x"
-			if pin, _ = PinningOf(p); pin.Move != nil {
+			if pin, _ = PinningOf(p); pin.Change.Move != nil {
 				t.Error("a workload of a host without Kubernetes is asked to move")
 			}
 		})
 	}
 	for _, wrong := range []string{"{", `{"v":2,"from":"0","to":"1"}`, `{"v":1,"from":"","to":"1"}`, `{"v":1,"from":"0","to":"x"}`} {
 		pin, problems := PinningOf(pod(nil, on(v1alpha1.AnnotationMove, wrong), app))
-		if len(problems) > 0 || !pin.Wanted || pin.Move != nil || !strings.Contains(pin.UnknownText(), v1alpha1.AnnotationMove+"]: value ") {
+		if len(problems) > 0 || !pin.Wanted || pin.Change.Move != nil || !strings.Contains(pin.UnknownText(), v1alpha1.AnnotationMove+"]: value ") {
 			t.Errorf("%s: %v, %+v", wrong, problems, pin)
 		}
 	}

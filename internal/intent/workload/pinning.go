@@ -51,8 +51,9 @@ type Pinning struct {
 	// containers have any.
 	PodMemory int64
 	// Besides is copied from the Pod.
-	Besides
-	Change
+	Besides Besides
+	// Change is what may give the running pod other CPUs.
+	Change Change
 	// Unknown are fields of Koordinator's keys that Berth does not know, of a later version or mistyped, and invalid
 	// values of AnnotationMovable and AnnotationMove. They change nothing, and cause a warning: an InvalidPolicy event.
 	Unknown v1alpha1.FieldErrors
@@ -170,8 +171,8 @@ func PinningOf(p Pod) (Pinning, v1alpha1.FieldErrors) {
 // rest fills in the fields needed to read a placement.
 func (r *pinReader) rest() {
 	p := &r.pod
-	r.out.Scheduled, r.out.Overhead, r.out.Changed = p.Scheduled, p.Overhead, p.Changed
-	r.out.Resizing = p.Resizing && !p.Presumed && !p.Held()
+	r.out.Scheduled, r.out.Overhead, r.out.Change.Changed = p.Scheduled, p.Overhead, p.Changed
+	r.out.Change.Resizing = p.Resizing && !p.Presumed && !p.Held()
 	r.out.PodMemory, r.out.Besides = p.Memory(), p.Besides
 	for _, c := range p.Init {
 		r.out.Init = append(r.out.Init, c.CPURequest)

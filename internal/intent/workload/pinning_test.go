@@ -228,7 +228,7 @@ func TestPinningOfPlaced(t *testing.T) {
 		}
 	}
 	got, _ := PinningOf(Pod{Annotations: keys{placementKey: "{}"}, Resources: Resources{CPULimit: 2000}, Containers: []Container{{Name: "a"}}, Changed: true})
-	if !got.PerPod || !got.Changed || got.Others[0].CPUs != 2 {
+	if !got.PerPod || !got.Change.Changed || got.Others[0].CPUs != 2 {
 		t.Errorf("a limit of the pod: %+v", got)
 	}
 }

@@ -162,9 +162,9 @@ func (s *search) start() state {
 func (n *Node) lessOf(a *placement.Ask) placement.Node {
 	without := n.Node
 	without.RequestedMilli -= a.Pod.Scheduled
-	without.RequestedMemory -= a.Pod.ScheduledMemory
-	without.RequestedHuge.Add(a.Pod.ScheduledHuge, -1)
-	for i, count := range placement.CountDevices(n.Machine.Topology(), a.Pod.Devices) {
+	without.RequestedMemory -= a.Pod.Besides.ScheduledMemory
+	without.RequestedHuge.Add(a.Pod.Besides.ScheduledHuge, -1)
+	for i, count := range placement.CountDevices(n.Machine.Topology(), a.Pod.Besides.Devices) {
 		without.RequestedDevices[i] -= count
 	}
 	return without

@@ -140,7 +140,7 @@ func TestDevicesKeepAPod(t *testing.T) {
 	n := newNode(machine(t, 2, 1, 4))
 	for name, cpus := range map[string]string{"a": "0-3", "b": "8-11"} {
 		a := asking(t, 4)
-		a.Pod.Devices = []workload.Device{{Resource: "example.com/gpu", Count: 1}}
+		a.Pod.Besides.Devices = []workload.Device{{Resource: "example.com/gpu", Count: 1}}
 		n.add(name, a, n.at(t, a, cpus), true)
 	}
 	if plan := Fewest(n, Room(asking(t, 6, numaSpec, singleNode)), searching); plan.Found {

@@ -136,7 +136,7 @@ func mayHide(pod *v1.Pod) bool {
 		// A placement from before a change of keys is still valid.
 		return pod.Annotations[v1alpha1.AnnotationPlacement] != ""
 	}
-	if pin.Changed || pin.Exclusive != "" {
+	if pin.Change.Changed || pin.Exclusive != "" {
 		return true // a resized pod keeps its CPUs; siblings stay empty
 	}
 	pinned, others := make([]int64, len(pin.Pinned)), make([]int64, len(pin.Others))

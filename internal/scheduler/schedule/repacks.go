@@ -170,7 +170,7 @@ func (n *node) movable(pod *v1.Pod) (repack.Pod, bool) {
 		return repack.Pod{}, false
 	}
 	pin, problems := pinningOf(pod)
-	if !pin.Wanted || !pin.Movable || len(problems) > 0 {
+	if !pin.Wanted || !pin.Change.Movable || len(problems) > 0 {
 		return repack.Pod{}, false
 	}
 	ask := placement.AskOf(pin)

@@ -157,7 +157,7 @@ func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) stri
 		return "no memory limit or request: memory of all NUMA nodes"
 	}
 	switch none := (workload.HugePages{}); {
-	case d.pinning.ScheduledHuge == none:
+	case d.pinning.Besides.ScheduledHuge == none:
 		return fmt.Sprintf("memory of all NUMA nodes: not known to fit %s beside what else is requested", nodesText(near))
 	case !t.PoolsKnown():
 		return "memory of all NUMA nodes: not known which huge pages each has"

@@ -36,7 +36,7 @@ func (n *node) repackable() *repack.Node {
 	out.Fixed.AddGiven(n.given)
 	for i := range n.pinned {
 		p := &n.pinned[i]
-		if p.pinning.Wanted && p.pinning.Movable {
+		if p.pinning.Wanted && p.pinning.Change.Movable {
 			out.Pods = append(out.Pods, repack.Pod{Name: p.name(), Ask: &p.ask, Held: p.has})
 		} else {
 			out.Fixed.Add(n.machine, &p.has)

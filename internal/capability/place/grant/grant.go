@@ -158,7 +158,7 @@ func disjoint(parts map[string]Part) map[string]Part {
 // only returns pin for the containers that have a part. Their number of CPUs is no longer checked.
 func only(pin workload.Pinning, parts map[string]Part) workload.Pinning {
 	all := slices.Concat(pin.Pinned, pin.Others)
-	pin.Pinned, pin.Others, pin.Changed = nil, nil, true
+	pin.Pinned, pin.Others, pin.Change.Changed = nil, nil, true
 	listed := make(map[string]bool, len(all))
 	for _, c := range all {
 		listed[c.Name] = true

@@ -106,7 +106,7 @@ func TestRead(t *testing.T) {
 	m, each, together := machine(t), pinning(t, false), pinning(t, true)
 	widens := pinning(t, false, v1alpha1.AnnotationCPUPolicy, v1alpha1.CPUPolicyStaticBurst)
 	changed := each
-	changed.Changed = true
+	changed.Change.Changed = true
 	for name, c := range map[string]struct {
 		pin   workload.Pinning
 		text  string
@@ -157,7 +157,7 @@ func TestReadAgrees(t *testing.T) {
 		if rapid.Bool().Draw(rt, "static-burst") {
 			pin, partOf = pinning(t, pin.PerPod, v1alpha1.AnnotationCPUPolicy, v1alpha1.CPUPolicyStaticBurst), burst
 		}
-		pin.Changed = rapid.Bool().Draw(rt, "changed")
+		pin.Change.Changed = rapid.Bool().Draw(rt, "changed")
 		lists, containers := rapid.SampledFrom([]string{"1,9", "9,1", "2", "2,10", "0-1", "4-5", "5"}), parts{}
 		for _, name := range []string{"a", "b", "x"} {
 			if c := partOf(lists.Draw(rt, name), "0-1"); c.CPUs != "5" || name != "x" {

@@ -100,16 +100,16 @@ func (a *Ask) shape() string {
 		}
 		b = append(b, ',')
 	}
-	for _, one := range a.Pod.ScheduledHuge {
+	for _, one := range a.Pod.Besides.ScheduledHuge {
 		b = append(strconv.AppendInt(b, one.Size, 10), ':')
 		b = append(strconv.AppendInt(b, one.Bytes, 10), ' ')
 	}
-	for _, one := range a.Pod.Devices {
+	for _, one := range a.Pod.Besides.Devices {
 		b = append(append(b, one.Resource...), '=')
 		b = append(strconv.AppendInt(b, one.Count, 10), ' ')
 	}
 	for _, number := range []int64{
-		a.Pod.Scheduled, a.Pod.ScheduledMemory, a.hidden,
+		a.Pod.Scheduled, a.Pod.Besides.ScheduledMemory, a.hidden,
 		int64(r.Bind), int64(r.BindStrength), int64(r.Exclusive), int64(r.ExclusiveStrength),
 		int64(r.NUMAExclusive), int64(r.Domain), int64(r.Strategy),
 	} {

@@ -41,7 +41,7 @@ func BenchmarkDecide(b *testing.B) {
 		gpus int64
 	}{{"near", 1}, {"span", 2}} {
 		p := hugePod(b, 8, 8*gi)
-		p.Devices = []workload.Device{{Resource: gpu, Count: test.gpus}}
+		p.Besides.Devices = []workload.Device{{Resource: gpu, Count: test.gpus}}
 		ask := placement.AskOf(p)
 		b.Run(test.name, func(b *testing.B) {
 			b.ReportAllocs()

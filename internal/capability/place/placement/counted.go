@@ -19,8 +19,8 @@ import (
 // change that at any time, even after the node has begun.
 func Counted(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Held {
 	held := countedResize(m, p, placed)
-	if p.Wanted && p.Move.Asked() && m != nil {
-		held.move(m, p.Move)
+	if p.Wanted && p.Change.Move.Asked() && m != nil {
+		held.move(m, p.Change.Move)
 	}
 	return held
 }
@@ -40,14 +40,14 @@ func (h *Held) move(m *alloc.Machine, asked *workload.Move) {
 }
 
 func countedResize(m *alloc.Machine, p workload.Pinning, placed v1alpha1.Placement) Held {
-	if !p.Changed || !p.Wanted || m == nil {
+	if !p.Change.Changed || !p.Wanted || m == nil {
 		return HeldAs(m, p, placed)
 	}
 	granted, pinned, others := claimsOf(m, &p, placed)
 	grows := grow(m, p, pinned, func(limit, other int) int { return max(limit, other) }) ||
 		grow(m, p, pinned, func(limit, other int) int { return min(limit, cmp.Or(other, limit)) })
 	held := hold(m, &p, granted, pinned, others)
-	held.resizing = p.Resizing && grows
+	held.resizing = p.Change.Resizing && grows
 	return held
 }
 

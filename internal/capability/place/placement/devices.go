@@ -31,7 +31,7 @@ func CountDevices(t *topology.Topology, all []workload.Device) (sum Devices) {
 
 // deviceBounds returns the devices of a pod that has these CPUs.
 func deviceBounds(t *topology.Topology, p *workload.Pinning, cpus cpuset.Set) (all []bound) {
-	for k, count := range CountDevices(t, p.Devices) {
+	for k, count := range CountDevices(t, p.Besides.Devices) {
 		if count > 0 {
 			all = append(all, bound{nodesOf(t, cpus), kindOf(k), count, count})
 		}
@@ -48,10 +48,10 @@ func (n Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 		all = append(all, *n.Claims...)
 	}
 	t := n.Machine.Topology()
-	if len(t.Devices) == 0 || len(a.Pod.Devices) == 0 {
+	if len(t.Devices) == 0 || len(a.Pod.Besides.Devices) == 0 {
 		return all
 	}
-	for k, count := range CountDevices(t, a.Pod.Devices) {
+	for k, count := range CountDevices(t, a.Pod.Besides.Devices) {
 		if count > 0 {
 			all = append(all, alloc.Amount{Want: count, Free: n.devicesLeft(o, k)})
 		}
@@ -64,7 +64,7 @@ func (n Node) deviceKinds(a *Ask) (kinds int) {
 	if n.Claims != nil {
 		kinds = len(*n.Claims)
 	}
-	for _, count := range CountDevices(n.Machine.Topology(), a.Pod.Devices) {
+	for _, count := range CountDevices(n.Machine.Topology(), a.Pod.Besides.Devices) {
 		if count > 0 {
 			kinds++
 		}

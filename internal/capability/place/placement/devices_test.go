@@ -17,7 +17,7 @@ var twoWithGPUs = shape{nodes: 2, l3: 1, cores: 16, threads: 1, gpus: 4}
 func gpuPod(t testing.TB, cpus, gpus int64, annotations ...string) workload.Pinning {
 	t.Helper()
 	p := pinning(t, []workload.Container{app("app", cpus)}, annotations...)
-	p.Devices = []workload.Device{{Resource: "example.com/fuse", Count: 1}, {Resource: gpu, Count: gpus}}
+	p.Besides.Devices = []workload.Device{{Resource: "example.com/fuse", Count: 1}, {Resource: gpu, Count: gpus}}
 	return p
 }
 
@@ -32,7 +32,7 @@ func put(t *testing.T, n *placement.Node, o *placement.Occupancy, p workload.Pin
 	held := d.Held(&ask)
 	o.Add(n.Machine, &held)
 	n.RequestedMilli += p.Scheduled
-	for k, count := range placement.CountDevices(n.Machine.Topology(), p.Devices) {
+	for k, count := range placement.CountDevices(n.Machine.Topology(), p.Besides.Devices) {
 		n.RequestedDevices[k] += count
 	}
 	return d

@@ -61,7 +61,7 @@ func TestMemoryBesideHugePages(t *testing.T) {
 		c := app("app", 2)
 		c.MemoryLimit = test.bytes
 		pin := pinning(t, []workload.Container{c})
-		pin.Pinned[0].Huge, pin.Pinned[0].HugeRequest, pin.ScheduledHuge = test.huge, test.huge, test.huge
+		pin.Pinned[0].Huge, pin.Pinned[0].HugeRequest, pin.Besides.ScheduledHuge = test.huge, test.huge, test.huge
 		ask := placement.AskOf(pin)
 		d, no := placement.Decide(new(alloc.Scratch), placement.Node{Machine: m, AllocatableMilli: 8000}, new(placement.Occupancy), &ask)
 		if !no.OK() {
@@ -81,7 +81,7 @@ func TestMemoryBesideRequests(t *testing.T) {
 		c := app("app", cpus)
 		c.MemoryLimit, c.MemoryRequest = bytes, bytes
 		p := pinning(t, []workload.Container{c})
-		p.ScheduledMemory = bytes
+		p.Besides.ScheduledMemory = bytes
 		return p
 	}
 	var here, there placement.Occupancy
@@ -133,7 +133,7 @@ func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
 		c := app("app", cpus)
 		c.MemoryLimit, c.MemoryRequest = bytes, bytes
 		p := pinning(t, []workload.Container{c})
-		p.ScheduledMemory = bytes
+		p.Besides.ScheduledMemory = bytes
 		return p
 	}
 	held := placement.HeldBy(n.Machine, bound(2, 50*gi), `{"v":1,"topology":"`+hash+`","containers":{"app":{"cpus":"0-1","mems":"0","policy":"exclusive"}}}`)
@@ -163,7 +163,7 @@ func hugePod(t testing.TB, cpus, bytes int64) workload.Pinning {
 	c.MemoryLimit, c.MemoryRequest = gi, gi
 	c.Huge.Put(gi, bytes)
 	p := pinning(t, []workload.Container{c})
-	p.ScheduledMemory, p.ScheduledHuge = gi, c.Huge
+	p.Besides.ScheduledMemory, p.Besides.ScheduledHuge = gi, c.Huge
 	return p
 }
 
@@ -288,7 +288,7 @@ func TestMemoryBesideKubelets(t *testing.T) {
 	}
 	for _, test := range tests {
 		pin := hugePod(t, 2, test.huge)
-		pin.Pinned[0].Memory, pin.Pinned[0].MemoryRequest, pin.ScheduledMemory = test.memory, test.memory, test.memory
+		pin.Pinned[0].Memory, pin.Pinned[0].MemoryRequest, pin.Besides.ScheduledMemory = test.memory, test.memory, test.memory
 		ask := placement.AskOf(pin)
 		var o placement.Occupancy
 		o.AddGiven(given)

@@ -163,9 +163,9 @@ func (b *binder) room(wanted bound) int64 {
 // requested returns what all pods request in pages of a size, the binder's own included.
 func (b *binder) requested(kind int64) int64 {
 	if kind == 0 {
-		return b.node.RequestedMemory + b.pod.ScheduledMemory
+		return b.node.RequestedMemory + b.pod.Besides.ScheduledMemory
 	}
-	return b.node.RequestedHuge.Of(kind) + b.pod.ScheduledHuge.Of(kind)
+	return b.node.RequestedHuge.Of(kind) + b.pod.Besides.ScheduledHuge.Of(kind)
 }
 
 // amounts returns the memory and devices that the pod needs, and how much each NUMA node has, so that nodes with enough
@@ -235,7 +235,7 @@ func needOf(p *workload.Pinning, i int) need { return needIn(p, p.Pinned, i) }
 // needIn is needOf for a container of a given list.
 func needIn(p *workload.Pinning, containers []workload.PinnedContainer, i int) need {
 	if p.PerPod {
-		return need{podMemory(p, containers), p.ScheduledMemory, p.ScheduledHuge, p.ScheduledHuge}
+		return need{podMemory(p, containers), p.Besides.ScheduledMemory, p.Besides.ScheduledHuge, p.Besides.ScheduledHuge}
 	}
 	c := &containers[i]
 	return need{c.Memory, c.MemoryRequest, c.Huge, c.HugeRequest}

@@ -10,7 +10,7 @@ import (
 // Its devices do not move with it.
 func (d *Decision) WorseThan(was *Decision, a *Ask) bool {
 	v, w := &d.Answer.Vector, &was.Answer.Vector
-	if len(a.Pod.Devices) > 0 && !d.Answer.Nodes.IsSubsetOf(was.Answer.Nodes) {
+	if len(a.Pod.Besides.Devices) > 0 && !d.Answer.Nodes.IsSubsetOf(was.Answer.Nodes) {
 		return true
 	}
 	cores := v.Split > w.Split

@@ -233,7 +233,7 @@ func TestAnnotation(t *testing.T) {
 func TestHeldBy(t *testing.T) {
 	m := shape{nodes: 2, l3: 1, cores: 4, threads: 2, memory: 16 * gi, reserved: "0,8"}.machine(t)
 	changed := one(t, 2)
-	changed.Changed = true
+	changed.Change.Changed = true
 	keyless := func(resized bool, containers ...workload.Container) workload.Pinning {
 		p := workload.Pod{Annotations: map[string]string{v1alpha1.AnnotationPlacement: "x"}, Containers: containers, Changed: resized}
 		for _, c := range containers {

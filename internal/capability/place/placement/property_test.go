@@ -53,11 +53,11 @@ func drawPod(t *rapid.T, outer testing.TB) workload.Pinning {
 	}
 	p := pinning(outer, containers, annotations...)
 	if gpus > 0 {
-		p.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
+		p.Besides.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
 	}
 	for _, c := range containers {
-		p.ScheduledMemory += c.MemoryRequest
-		p.ScheduledHuge.Add(c.Huge, 1)
+		p.Besides.ScheduledMemory += c.MemoryRequest
+		p.Besides.ScheduledHuge.Add(c.Huge, 1)
 	}
 	if rapid.IntRange(0, 4).Draw(t, "per pod") == 0 {
 		p.PerPod = true
@@ -99,9 +99,9 @@ func TestLife(t *testing.T) {
 			if len(pods) > 0 && rapid.IntRange(0, 2).Draw(rt, "goes") == 0 {
 				i := rapid.IntRange(0, len(pods)-1).Draw(rt, "who")
 				n.RequestedMilli -= pods[i].pod.Scheduled
-				n.RequestedMemory -= pods[i].pod.ScheduledMemory
-				n.RequestedHuge.Add(pods[i].pod.ScheduledHuge, -1)
-				n.RequestedDevices[1] -= placement.CountDevices(n.Machine.Topology(), pods[i].pod.Devices)[1]
+				n.RequestedMemory -= pods[i].pod.Besides.ScheduledMemory
+				n.RequestedHuge.Add(pods[i].pod.Besides.ScheduledHuge, -1)
+				n.RequestedDevices[1] -= placement.CountDevices(n.Machine.Topology(), pods[i].pod.Besides.Devices)[1]
 				pods = slices.Delete(pods, i, i+1)
 				continue
 			}
@@ -130,9 +130,9 @@ func TestLife(t *testing.T) {
 			}
 			pods = append(pods, b)
 			n.RequestedMilli += p.Scheduled
-			n.RequestedMemory += p.ScheduledMemory
-			n.RequestedHuge.Add(p.ScheduledHuge, 1)
-			n.RequestedDevices[1] += placement.CountDevices(n.Machine.Topology(), p.Devices)[1]
+			n.RequestedMemory += p.Besides.ScheduledMemory
+			n.RequestedHuge.Add(p.Besides.ScheduledHuge, 1)
+			n.RequestedDevices[1] += placement.CountDevices(n.Machine.Topology(), p.Besides.Devices)[1]
 			checkNode(rt, n, pods)
 		}
 	})
@@ -199,7 +199,7 @@ func checkMemory(t *rapid.T, n placement.Node, pods []bound) {
 					continue
 				}
 				if b.pod.PerPod {
-					memory, huge = memory-b.pod.ScheduledMemory, huge-b.pod.ScheduledHuge.Of(gi)
+					memory, huge = memory-b.pod.Besides.ScheduledMemory, huge-b.pod.Besides.ScheduledHuge.Of(gi)
 				} else {
 					memory, huge = memory-c.Memory, huge-c.Huge.Of(gi)
 				}
@@ -280,7 +280,7 @@ func TestOccupancyOfAnything(t *testing.T) {
 		for range rapid.IntRange(0, 6).Draw(rt, "pods") {
 			list := rapid.SampledFrom([]string{"1-2", "2-3", "1,9", "0-1", "5", "40-41", "4-7,12-15", ""}).Draw(rt, "CPUs")
 			b := bound{one(t, rapid.Int64Range(1, 3).Draw(rt, "count")), written(list, rapid.SampledFrom([]string{"0", "1", "0-1", "7", ""}).Draw(rt, "mems"))}
-			b.pod.Changed = rapid.Bool().Draw(rt, "changed")
+			b.pod.Change.Changed = rapid.Bool().Draw(rt, "changed")
 			if rapid.IntRange(0, 3).Draw(rt, "torn") == 0 {
 				b.annotation = b.annotation[:len(b.annotation)/2]
 			}

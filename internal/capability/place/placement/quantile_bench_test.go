@@ -21,9 +21,9 @@ func nearPod(t testing.TB, cpus, hugeGiB, gpus int64, annotations ...string) wor
 		c.Huge.Put(gi, hugeGiB*gi)
 	}
 	p := pinning(t, []workload.Container{c}, annotations...)
-	p.ScheduledMemory, p.ScheduledHuge = c.MemoryRequest, c.Huge
+	p.Besides.ScheduledMemory, p.Besides.ScheduledHuge = c.MemoryRequest, c.Huge
 	if gpus > 0 {
-		p.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
+		p.Besides.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
 	}
 	return p
 }
@@ -45,8 +45,8 @@ func scattered(t testing.TB, r *rand.Rand) (placement.Node, placement.Occupancy)
 		}
 		give(&o, n.Machine, p, written(cpus.String(), "0-7"))
 		n.RequestedMilli += p.Scheduled
-		n.RequestedMemory += p.ScheduledMemory
-		for k, count := range placement.CountDevices(n.Machine.Topology(), p.Devices) {
+		n.RequestedMemory += p.Besides.ScheduledMemory
+		for k, count := range placement.CountDevices(n.Machine.Topology(), p.Besides.Devices) {
 			n.RequestedDevices[k] += count
 		}
 	}
@@ -69,9 +69,9 @@ func departed(t testing.TB, r *rand.Rand) (placement.Node, placement.Occupancy) 
 			p := &pods[i].ask.Pod
 			o.Add(n.Machine, &pods[i].held)
 			where.RequestedMilli += p.Scheduled
-			where.RequestedMemory += p.ScheduledMemory
-			where.RequestedHuge.Add(p.ScheduledHuge, 1)
-			for k, count := range placement.CountDevices(n.Machine.Topology(), p.Devices) {
+			where.RequestedMemory += p.Besides.ScheduledMemory
+			where.RequestedHuge.Add(p.Besides.ScheduledHuge, 1)
+			for k, count := range placement.CountDevices(n.Machine.Topology(), p.Besides.Devices) {
 				where.RequestedDevices[k] += count
 			}
 			cpus += pods[i].held.CPUs().Size()

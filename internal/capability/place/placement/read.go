@@ -58,11 +58,11 @@ func (r *Reader) Read(c *workload.PinnedContainer) (p Part, doubt Doubt) {
 		return p, Missing
 	case !p.CPUs.IsSubsetOf(r.Machine.Pinnable()):
 		return p, Absent
-	case !r.Pod.Changed && p.CPUs.Size() != c.CPUs:
+	case !r.Pod.Change.Changed && p.CPUs.Size() != c.CPUs:
 		return p, Miscounted
 	case p.CPUs.Intersects(r.Used):
 		return p, Shared
-	case !r.Pod.Changed && c.Limit%milli != 0 && written.Policy != v1alpha1.PlacementStaticBurst:
+	case !r.Pod.Change.Changed && c.Limit%milli != 0 && written.Policy != v1alpha1.PlacementStaticBurst:
 		return p, Fractional
 	}
 	return p, NoDoubt
