@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -65,6 +67,21 @@ func TestArchitectureListsEveryPackage(t *testing.T) {
 	}
 	for _, f := range listed(string(text), house()) {
 		t.Errorf("ARCHITECTURE.md %s", f)
+	}
+}
+
+// TestArchitectureMarksPureRooms compares the rooms that the table of ARCHITECTURE.md calls pure with the pure rooms.
+func TestArchitectureMarksPureRooms(t *testing.T) {
+	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var marked []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| .*; pure \\|$").FindAllStringSubmatch(string(text), -1) {
+		marked = append(marked, row[1])
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(house().pure.rooms)), slices.Sorted(slices.Values(marked))); diff != "" {
+		t.Errorf("pure rooms (-rules +table):\n%s", diff)
 	}
 }
 
@@ -150,22 +167,36 @@ func TestCheckFindsEachFault(t *testing.T) {
 			"next": {level: 0},
 			"gone": {level: 0},
 			"util": {level: 0},
+
+			"cap/beside": {level: 1}, "cap/loop": {level: 1}, "cap/pure": {level: 1}, "cap/unknown": {level: 1},
+			"drive/value": {level: 0}, "drive/writer": {level: 0},
 		},
 		guards: []guard{
 			{path: "os/exec", only: []string{"top"}, why: "starts programs"},
 			{path: "unsafe", only: []string{"low"}, why: "unused rule"},
 			{path: "math/rand", exact: true, why: "old"},
 		},
-		pure: pureRule{rooms: []string{"low"}, imports: []string{"os"}, why: "pure"},
+		pure: pureRule{rooms: []string{"low", "cap/pure"}, imports: []string{"os"}, why: "pure"},
 		clock: clockRule{calls: []string{"Now", "Since"}, only: map[string]string{
 			"low": "it is pure", "next": "it does not", "top": "it may", "past": "it is gone",
 		}},
+	}
+	r.host = hostRule{
+		under: "cap", files: []string{"io", "os"}, drives: []string{"drive"},
+		values: map[string][]string{"drive/value": nil, "drive/writer": {"Setting"}, "os": {"Getpid"}},
+		loop:   map[string]string{"cap/loop": "it reads", "cap/gone": "it is gone", "cap/pure": "it is pure"},
+		beside: map[string]string{"cap/beside": "it runs", "low": "it is elsewhere"},
 	}
 	got, err := check(open(t, "testdata/faulty.txtar"), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
+		`cap/loop: imports io/fs, which reaches the host [cap/loop/l.go]`,
+		`cap/loop: uses Open of os, which reaches the host [cap/loop/l.go]`,
+		`cap/pure: imports example.test/m/drive, which reaches the host [cap/pure/p.go]`,
+		`cap/pure: uses Write of example.test/m/drive/writer, which reaches the host [cap/pure/p.go]`,
+		`cap/unknown: is no pure room, and no rule says how it reaches the host`,
 		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra/g.go:6: hands a pointer as a number to a function of Go: it goes stale when the stack moves`,
@@ -184,6 +215,9 @@ func TestCheckFindsEachFault(t *testing.T) {
 		`the rule of the clock is stale: low does not read it`,
 		`the rule of the clock is stale: next does not read it`,
 		`the rule of the clock names past, which does not exist`,
+		`the rule of the host names cap/gone, which does not exist below cap`,
+		`the rule of the host names low, which does not exist below cap`,
+		`the rule of the host says twice how it is reached from cap/pure`,
 		`the table of rooms names gone, which does not exist`,
 		`top: 2 package comments, want exactly 1 [top/a.go top/b.go]`,
 		`top: imports the test harness harness/tool [top/a.go]`,

@@ -25,6 +25,7 @@ type rules struct {
 	guards   []guard
 	pure     pureRule
 	clock    clockRule
+	host     hostRule
 }
 
 // room is the place of one package in the architecture.
@@ -56,17 +57,36 @@ type clockRule struct {
 	only map[string]string
 }
 
+// hostRule says how each room below a folder reaches the host. A pure room does not. A room of the loop reads through
+// internal/linux. A room beside the loop may do more.
+type hostRule struct {
+	under string
+	// files are imports that reach files, processes or the network. Only rooms beside the loop use them.
+	files []string
+	// drives are folders with rooms that read or write the host. Pure rooms do not use them.
+	drives []string
+	// values maps packages of files and of drives to names that reach nothing; no names means all names.
+	values map[string][]string
+	// loop maps each room that reads the host in the agent's loop to what it reads.
+	loop map[string]string
+	// beside maps each room that works beside the loop, or in a command, to what it does there.
+	beside map[string]string
+}
+
 // pkg is the part of a directory's non-test source files that check needs.
 type pkg struct {
 	dir     string
 	name    string
 	docs    []string            // files with a package comment
 	imports map[string][]string // import path -> files
-	times   map[string][]string // function of package time -> files
+	uses    map[symbol][]string // name of an imported package -> files
 	texts   []string            // places that compare the text of an error
 	stale   []string            // places that convert a pointer to a number outside a system call
 	lines   map[string]int
 }
+
+// symbol is a name in an imported package.
+type symbol struct{ from, name string }
 
 // check returns all violations of the rules in the tree, sorted. The tree is a module at its root. It does not include
 // nested modules, or directories named testdata or with a leading dot or underscore.
@@ -84,6 +104,7 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		found = append(found, checkLevels(p, r)...)
 		found = append(found, checkGuards(p, r)...)
 		found = append(found, checkClock(p, r)...)
+		found = append(found, checkHost(p, r)...)
 		for _, at := range p.texts {
 			found = append(found, fmt.Sprintf("%s: compares the text of an error: use errors.Is", at))
 		}
@@ -92,6 +113,7 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		}
 	}
 	found = append(found, checkTable(pkgs, r)...)
+	found = append(found, checkHostRule(pkgs, r)...)
 	sort.Strings(found)
 	return found, nil
 }
@@ -146,7 +168,7 @@ func addFile(name string, src []byte, pkgs map[string]pkg) error {
 	dir := path.Dir(name)
 	p, ok := pkgs[dir]
 	if !ok {
-		p = pkg{dir: dir, name: file.Name.Name, imports: map[string][]string{}, times: map[string][]string{}, lines: map[string]int{}}
+		p = pkg{dir: dir, name: file.Name.Name, imports: map[string][]string{}, uses: map[symbol][]string{}, lines: map[string]int{}}
 	}
 	if hasDoc(file) {
 		p.docs = append(p.docs, name)
@@ -157,9 +179,7 @@ func addFile(name string, src []byte, pkgs map[string]pkg) error {
 			return fmt.Errorf("%s: import %s: %w", name, spec.Path.Value, err)
 		}
 		p.imports[imported] = append(p.imports[imported], name)
-		if imported == "time" {
-			addTimes(file, localName(spec), name, p.times)
-		}
+		p.addUses(file, localName(spec), imported, name)
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if n == nil {
@@ -187,12 +207,13 @@ func localName(spec *ast.ImportSpec) string {
 	return path.Base(strings.Trim(spec.Path.Value, `"`))
 }
 
-// addTimes records which identifiers of package time a file uses.
-func addTimes(file *ast.File, local, name string, times map[string][]string) {
+// addUses records which names of an imported package a file uses.
+func (p pkg) addUses(file *ast.File, local, imported, at string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
-			if x, ok := s.X.(*ast.Ident); ok && x.Name == local && !slices.Contains(times[s.Sel.Name], name) {
-				times[s.Sel.Name] = append(times[s.Sel.Name], name)
+			used := symbol{from: imported, name: s.Sel.Name}
+			if x, ok := s.X.(*ast.Ident); ok && x.Name == local && !slices.Contains(p.uses[used], at) {
+				p.uses[used] = append(p.uses[used], at)
 			}
 		}
 		return true
@@ -273,9 +294,7 @@ func checkShape(p pkg, r rules) []string {
 }
 
 func (r rules) inHarness(dir string) bool {
-	return slices.ContainsFunc(r.harness, func(harness string) bool {
-		return dir == harness || strings.HasPrefix(dir, harness+"/")
-	})
+	return below(dir, r.harness...)
 }
 
 func checkLevels(p pkg, r rules) []string {
@@ -319,21 +338,57 @@ func checkGuards(p pkg, r rules) []string {
 
 func checkClock(p pkg, r rules) []string {
 	var found []string
-	for call, files := range p.times {
-		if slices.Contains(r.clock.calls, call) && r.clock.only[p.dir] == "" {
-			found = append(found, fmt.Sprintf("%s: time.%s: the time comes in as a value %v", p.dir, call, files))
+	for used, files := range p.uses {
+		if used.from == "time" && slices.Contains(r.clock.calls, used.name) && r.clock.only[p.dir] == "" {
+			found = append(found, fmt.Sprintf("%s: time.%s: the time comes in as a value %v", p.dir, used.name, files))
 		}
 	}
 	return found
 }
 
+// checkHost compares what a room uses with the way in which it may reach the host.
+func checkHost(p pkg, r rules) []string {
+	h, pure := r.host, slices.Contains(r.pure.rooms, p.dir)
+	if !h.covers(p.dir) || h.beside[p.dir] != "" {
+		return nil
+	}
+	if !pure && h.loop[p.dir] == "" {
+		return []string{fmt.Sprintf("%s: is no pure room, and no rule says how it reaches the host", p.dir)}
+	}
+	var found []string
+	for imported, files := range p.imports {
+		dir := strings.TrimPrefix(imported, r.module+"/")
+		names, some := h.values[dir]
+		if !below(dir, h.files...) && !(pure && below(dir, h.drives...)) || some && len(names) == 0 {
+			continue
+		}
+		if !some {
+			found = append(found, fmt.Sprintf("%s: imports %s, which reaches the host %v", p.dir, imported, files))
+			continue
+		}
+		for used, files := range p.uses {
+			if used.from == imported && !slices.Contains(names, used.name) {
+				found = append(found, fmt.Sprintf("%s: uses %s of %s, which reaches the host %v", p.dir, used.name, imported, files))
+			}
+		}
+	}
+	return found
+}
+
+func (h hostRule) covers(dir string) bool { return h.under != "" && below(dir, h.under) }
+
+// below reports whether a slash-separated path is one of the given paths, or below one.
+func below(dir string, of ...string) bool {
+	return slices.ContainsFunc(of, func(one string) bool { return dir == one || strings.HasPrefix(dir, one+"/") })
+}
+
 // reads reports whether a package reads the clock.
 func (c clockRule) reads(p pkg) bool {
-	return slices.ContainsFunc(c.calls, func(call string) bool { return len(p.times[call]) > 0 })
+	return slices.ContainsFunc(c.calls, func(call string) bool { return len(p.uses[symbol{"time", call}]) > 0 })
 }
 
 func (g guard) covers(imported string) bool {
-	return imported == g.path || !g.exact && strings.HasPrefix(imported, g.path+"/")
+	return imported == g.path || !g.exact && below(imported, g.path)
 }
 
 // checkTable finds entries of the rules that name packages which no longer exist. Without this check a renamed package
@@ -369,6 +424,21 @@ func checkTable(pkgs map[string]pkg, r rules) []string {
 		exists("the rule of the clock", dir)
 		if p, ok := pkgs[dir]; ok && !r.clock.reads(p) {
 			found = append(found, fmt.Sprintf("the rule of the clock is stale: %s does not read it", dir))
+		}
+	}
+	return found
+}
+
+// checkHostRule finds entries of the rule of the host that are no room, or that contradict another entry.
+func checkHostRule(pkgs map[string]pkg, r rules) []string {
+	var found []string
+	for _, rooms := range []map[string]string{r.host.loop, r.host.beside} {
+		for dir := range rooms {
+			if _, ok := pkgs[dir]; !ok || !r.host.covers(dir) {
+				found = append(found, fmt.Sprintf("the rule of the host names %s, which does not exist below %s", dir, r.host.under))
+			} else if slices.Contains(r.pure.rooms, dir) || r.host.loop[dir] != "" && r.host.beside[dir] != "" {
+				found = append(found, "the rule of the host says twice how it is reached from "+dir)
+			}
 		}
 	}
 	return found

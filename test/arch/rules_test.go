@@ -312,5 +312,41 @@ func house() rules {
 				"internal/scheduler/simulate":            "a Lease counts at the moment at which it is read",
 			},
 		},
+		host: hostRule{
+			under:  "internal/capability",
+			files:  []string{"os", "io/fs", "net", "path/filepath", "syscall", "golang.org/x/sys", "internal/value/durable"},
+			drives: []string{"internal/linux", "internal/engine", "internal/node"},
+			values: map[string][]string{
+				"os":                                {"Getpid", "Getpagesize"},
+				"io/fs":                             {"ErrNotExist", "ErrPermission", "FS"},
+				"internal/engine/driver/cgroupfile": {"Target"},
+				"internal/engine/plan":              nil,
+				"internal/linux/bootargs":           nil, // its readers need an fs.FS
+				"internal/linux/cgroup":             {"Knob", "KnobCPUs", "KnobMax", "KnobMems", "ListValue", "NoQuota"},
+				"internal/linux/knob":               nil, // its readers need an fs.FS
+				"internal/linux/topology":           nil, // its readers need an fs.FS
+				"internal/node/cluster":             {"Pod"},
+				"internal/node/inventory":           nil,
+				"internal/node/nri":                 {"Change", "Create", "Event", "Reply", "Settings", "Update"},
+				"internal/node/observed":            nil,
+			},
+			loop: map[string]string{
+				"internal/capability/burst/follower":  "the quotas of the groups above and below a container",
+				"internal/capability/burst/quota":     "the use and the quota of each group that is due, and the load of the CPUs",
+				"internal/capability/isolate/cookies": "the cookies of threads",
+				"internal/capability/isolate/offline": "the load of the CPUs, and what the kernel supports",
+				"internal/capability/place/hardware":  "the machine, and its partitions",
+				"internal/capability/place/pin":       "the load of borrowed CPUs, and what a group allows",
+				"internal/capability/place/self":      "the threads of the agent",
+			},
+			beside: map[string]string{
+				"internal/capability/localize":           "its Run passes orders to the mover",
+				"internal/capability/localize/mover":     "its Run moves pages, one call at a time",
+				"internal/capability/localize/narrowing": "its Run looks at the pages of one group at a time",
+				"internal/capability/tune/drift":         "its Run compares the host with the committed profile",
+				"internal/capability/tune/switchback":    "a command: it runs the command of a user",
+				"internal/capability/tune/tuner":         "a command: it applies a profile with a record and a deadline of its own",
+			},
+		},
 	}
 }
