@@ -1,4 +1,4 @@
-// Package arch holds the module to its own architecture: levels, guarded
+// Package arch holds the module to its own architecture: layers, guarded
 // imports, package comments, package names and file sizes. It has tests only.
 package arch
 
@@ -6,9 +6,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +21,7 @@ import (
 const root = "../.."
 
 func TestModuleKeepsItsRules(t *testing.T) {
-	found, err := check(os.DirFS(root), house())
+	found, err := check(os.DirFS(root), house(architecture(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,28 +61,23 @@ func TestAgentNamesCapabilitiesOnce(t *testing.T) {
 }
 
 func TestArchitectureListsEveryPackage(t *testing.T) {
-	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
+	pkgs, err := load(os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range listed(string(text), house()) {
+	document := architecture(t)
+	for _, f := range listed(document, slices.Collect(maps.Keys(pkgs)), house(document)) {
 		t.Errorf("ARCHITECTURE.md %s", f)
 	}
 }
 
-// TestArchitectureMarksPureRooms compares the rooms that the table of ARCHITECTURE.md calls pure with the pure rooms.
-func TestArchitectureMarksPureRooms(t *testing.T) {
+func architecture(t *testing.T) string {
+	t.Helper()
 	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var marked []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| .*; pure \\|$").FindAllStringSubmatch(string(text), -1) {
-		marked = append(marked, row[1])
-	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(house().pure.rooms)), slices.Sorted(slices.Values(marked))); diff != "" {
-		t.Errorf("pure rooms (-rules +table):\n%s", diff)
-	}
+	return string(text)
 }
 
 // TestDocumentsNameRealPaths finds links of the documents to files and directories that no longer exist.
@@ -161,15 +156,13 @@ func TestCheckFindsEachFault(t *testing.T) {
 		maxLines: 10,
 		harness:  []string{"harness"},
 		banned:   []string{"util"},
-		rooms: map[string]room{
-			"top":  {level: 1},
-			"low":  {level: 0, beside: []string{"next"}},
-			"next": {level: 0},
-			"gone": {level: 0},
-			"util": {level: 0},
-
-			"cap/beside": {level: 1}, "cap/loop": {level: 1}, "cap/pure": {level: 1}, "cap/unknown": {level: 1},
-			"drive/value": {level: 0}, "drive/writer": {level: 0},
+		layering: layering{
+			layers: [][]string{{"top", "gone"}, {"cap", "util"}, {"low", "next", "drive"}},
+			apart:  "cap",
+			sideways: map[string]string{
+				"cap/beside/agent imports cap/pure": "it may",
+				"cap/beside/agent imports low":      "it does not",
+			},
 		},
 		guards: []guard{
 			{path: "os/exec", only: []string{"top"}, why: "starts programs"},
@@ -184,41 +177,41 @@ func TestCheckFindsEachFault(t *testing.T) {
 	r.host = hostRule{
 		under: "cap", files: []string{"io", "os"}, drives: []string{"drive"},
 		values: map[string][]string{"drive/value": nil, "drive/writer": {"Setting"}, "os": {"Getpid"}},
-		loop:   map[string]string{"cap/loop": "it reads", "cap/gone": "it is gone", "cap/pure": "it is pure"},
-		beside: map[string]string{"cap/beside": "it runs", "low": "it is elsewhere"},
+		loop:   []string{"cap/loop"},
+		beside: []string{"cap/beside", "cap/beside/agent"},
 	}
 	got, err := check(open(t, "testdata/faulty.txtar"), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
+		`cap/beside: imports cap/pure sideways [cap/beside/b.go]`,
 		`cap/loop: imports io/fs, which reaches the host [cap/loop/l.go]`,
 		`cap/loop: uses Open of os, which reaches the host [cap/loop/l.go]`,
 		`cap/pure: imports example.test/m/drive, which reaches the host [cap/pure/p.go]`,
 		`cap/pure: uses Write of example.test/m/drive/writer, which reaches the host [cap/pure/p.go]`,
-		`cap/unknown: is no pure room, and no rule says how it reaches the host`,
+		`cap/unknown: is no pure room, and ARCHITECTURE.md does not say how it reaches the host`,
 		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra/f.go:8: compares the text of an error: use errors.Is`,
 		`extra/g.go:6: hands a pointer as a number to a function of Go: it goes stale when the stack moves`,
-		`extra: has no level in the table of rooms`,
+		`extra: is in no layer`,
 		`extra: time.Now: the time comes in as a value [extra/e.go]`,
 		`extra: time.Since: the time comes in as a value [extra/f.go]`,
 		`harness/tool: 0 package comments, want exactly 1 []`,
 		`low/long.go: 12 lines, at most 10`,
+		`low: imports next: arrows point down only [low/low.go]`,
 		`low: imports os/exec: starts programs [low/low.go]`,
 		`low: imports os: pure [low/low.go]`,
-		`low: level 0 imports top of level 1 [low/low.go]`,
+		`low: imports top: arrows point down only [low/low.go]`,
 		`next: 0 package comments, want exactly 1 []`,
-		`next: level 0 imports low of level 0 [next/next.go]`,
+		`next: imports low: arrows point down only [next/next.go]`,
+		`the layers except what is not so: cap/beside/agent imports low`,
+		`the layers name gone, which has no room`,
 		`the rule for unsafe is stale: none of [low] imports it`,
 		`the rule of the clock excepts low, which is pure`,
 		`the rule of the clock is stale: low does not read it`,
 		`the rule of the clock is stale: next does not read it`,
 		`the rule of the clock names past, which does not exist`,
-		`the rule of the host names cap/gone, which does not exist below cap`,
-		`the rule of the host names low, which does not exist below cap`,
-		`the rule of the host says twice how it is reached from cap/pure`,
-		`the table of rooms names gone, which does not exist`,
 		`top: 2 package comments, want exactly 1 [top/a.go top/b.go]`,
 		`top: imports the test harness harness/tool [top/a.go]`,
 		`util: the name "util" says nothing about what is inside`,
@@ -229,8 +222,8 @@ func TestCheckFindsEachFault(t *testing.T) {
 }
 
 func TestListedComparesBothWays(t *testing.T) {
-	r := rules{rooms: map[string]room{"internal/a": {}, "internal/b": {}}}
-	got := listed("rooms: `internal/a`, `internal/c/`; not `go build ./internal/x`", r)
+	rooms := []string{"internal/a", "internal/b"}
+	got := listed("rooms: `internal/a`, `internal/c/`; not `go build ./internal/x`", rooms, rules{})
 	want := []string{"does not list `internal/b`", "lists `internal/c`, which is no package"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)

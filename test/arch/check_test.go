@@ -17,21 +17,15 @@ import (
 // rules are the rules that check enforces.
 type rules struct {
 	module   string
-	maxLines int             // of a file that is not a test
-	banned   []string        // package names that say nothing
-	rooms    map[string]room // by directory, slash-separated
-	harness  []string        // directories of test programs, which nothing else imports
-	modules  []string        // directories that are modules of their own, with rules of their own
-	guards   []guard
-	pure     pureRule
-	clock    clockRule
-	host     hostRule
-}
-
-// room is the place of one package in the architecture.
-type room struct {
-	level  int
-	beside []string // rooms of the same level that it may import
+	maxLines int      // of a file that is not a test
+	banned   []string // package names that say nothing
+	harness  []string // directories of test programs, which nothing else imports
+	modules  []string // directories that are modules of their own, with rules of their own
+	layering
+	guards []guard
+	pure   pureRule
+	clock  clockRule
+	host   hostRule
 }
 
 // guard is an import that only some rooms may have. The path includes everything below it, unless the guard is exact.
@@ -67,10 +61,8 @@ type hostRule struct {
 	drives []string
 	// values maps packages of files and of drives to names that reach nothing; no names means all names.
 	values map[string][]string
-	// loop maps each room that reads the host in the agent's loop to what it reads.
-	loop map[string]string
-	// beside maps each room that works beside the loop, or in a command, to what it does there.
-	beside map[string]string
+	// loop are the rooms that read the host in the agent's loop, beside those that work beside it, or in a command.
+	loop, beside []string
 }
 
 // pkg is the part of a directory's non-test source files that check needs.
@@ -101,7 +93,7 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		if r.inHarness(p.dir) {
 			continue
 		}
-		found = append(found, checkLevels(p, r)...)
+		found = append(found, checkLayers(p, r)...)
 		found = append(found, checkGuards(p, r)...)
 		found = append(found, checkClock(p, r)...)
 		found = append(found, checkHost(p, r)...)
@@ -113,7 +105,7 @@ func check(tree fs.FS, r rules) ([]string, error) {
 		}
 	}
 	found = append(found, checkTable(pkgs, r)...)
-	found = append(found, checkHostRule(pkgs, r)...)
+	found = append(found, checkLayering(pkgs, r)...)
 	sort.Strings(found)
 	return found, nil
 }
@@ -297,30 +289,6 @@ func (r rules) inHarness(dir string) bool {
 	return below(dir, r.harness...)
 }
 
-func checkLevels(p pkg, r rules) []string {
-	from, known := r.rooms[p.dir]
-	if !known {
-		return []string{fmt.Sprintf("%s: has no level in the table of rooms", p.dir)}
-	}
-	var found []string
-	for imported, files := range p.imports {
-		dir, own := strings.CutPrefix(imported, r.module+"/")
-		if !own {
-			continue
-		}
-		if r.inHarness(dir) {
-			found = append(found, fmt.Sprintf("%s: imports the test harness %s %v", p.dir, dir, files))
-			continue
-		}
-		to, known := r.rooms[dir]
-		if !known || to.level < from.level || slices.Contains(from.beside, dir) {
-			continue // an unknown room is a finding of its own
-		}
-		found = append(found, fmt.Sprintf("%s: level %d imports %s of level %d %v", p.dir, from.level, dir, to.level, files))
-	}
-	return found
-}
-
 func checkGuards(p pkg, r rules) []string {
 	var found []string
 	for imported, files := range p.imports {
@@ -349,11 +317,11 @@ func checkClock(p pkg, r rules) []string {
 // checkHost compares what a room uses with the way in which it may reach the host.
 func checkHost(p pkg, r rules) []string {
 	h, pure := r.host, slices.Contains(r.pure.rooms, p.dir)
-	if !h.covers(p.dir) || h.beside[p.dir] != "" {
+	if h.under == "" || !below(p.dir, h.under) || slices.Contains(h.beside, p.dir) {
 		return nil
 	}
-	if !pure && h.loop[p.dir] == "" {
-		return []string{fmt.Sprintf("%s: is no pure room, and no rule says how it reaches the host", p.dir)}
+	if !pure && !slices.Contains(h.loop, p.dir) {
+		return []string{fmt.Sprintf("%s: is no pure room, and ARCHITECTURE.md does not say how it reaches the host", p.dir)}
 	}
 	var found []string
 	for imported, files := range p.imports {
@@ -374,8 +342,6 @@ func checkHost(p pkg, r rules) []string {
 	}
 	return found
 }
-
-func (h hostRule) covers(dir string) bool { return h.under != "" && below(dir, h.under) }
 
 // below reports whether a slash-separated path is one of the given paths, or below one.
 func below(dir string, of ...string) bool {
@@ -398,12 +364,6 @@ func checkTable(pkgs map[string]pkg, r rules) []string {
 	exists := func(rule, dir string) {
 		if _, ok := pkgs[dir]; !ok {
 			found = append(found, fmt.Sprintf("%s names %s, which does not exist", rule, dir))
-		}
-	}
-	for dir, room := range r.rooms {
-		exists("the table of rooms", dir)
-		for _, other := range room.beside {
-			exists("the table of rooms", other)
 		}
 	}
 	for _, g := range r.guards {
@@ -429,21 +389,6 @@ func checkTable(pkgs map[string]pkg, r rules) []string {
 	return found
 }
 
-// checkHostRule finds entries of the rule of the host that are no room, or that contradict another entry.
-func checkHostRule(pkgs map[string]pkg, r rules) []string {
-	var found []string
-	for _, rooms := range []map[string]string{r.host.loop, r.host.beside} {
-		for dir := range rooms {
-			if _, ok := pkgs[dir]; !ok || !r.host.covers(dir) {
-				found = append(found, fmt.Sprintf("the rule of the host names %s, which does not exist below %s", dir, r.host.under))
-			} else if slices.Contains(r.pure.rooms, dir) || r.host.loop[dir] != "" && r.host.beside[dir] != "" {
-				found = append(found, "the rule of the host says twice how it is reached from "+dir)
-			}
-		}
-	}
-	return found
-}
-
 func (g guard) used(pkgs map[string]pkg) bool {
 	for _, p := range pkgs {
 		for imported := range p.imports {
@@ -457,31 +402,26 @@ func (g guard) used(pkgs map[string]pkg) bool {
 
 // listed returns the differences between the packages of the tree and the packages that a document lists in backquotes.
 // It considers only names that look like a package directory of this module: `internal/x`, `cmd/x`, `api/x`.
-func listed(document string, r rules) []string {
+func listed(document string, rooms []string, r rules) []string {
 	named := map[string]bool{}
 	for i, part := range strings.Split(document, "`") {
-		if i%2 == 1 && (isRoom(part) || known(part, r)) {
+		if i%2 == 1 && (isRoom(part) || slices.Contains(rooms, part)) {
 			named[strings.TrimSuffix(part, "/")] = true
 		}
 	}
 	var found []string
-	for dir := range r.rooms {
-		if !named[dir] {
+	for _, dir := range rooms {
+		if !named[dir] && !r.inHarness(dir) {
 			found = append(found, fmt.Sprintf("does not list `%s`", dir))
 		}
 	}
 	for dir := range named {
-		if !known(dir, r) && !slices.Contains(r.modules, dir) {
+		if !slices.Contains(rooms, dir) && !slices.Contains(r.modules, dir) {
 			found = append(found, fmt.Sprintf("lists `%s`, which is no package", dir))
 		}
 	}
 	sort.Strings(found)
 	return found
-}
-
-func known(dir string, r rules) bool {
-	_, ok := r.rooms[dir]
-	return ok
 }
 
 func isRoom(s string) bool {

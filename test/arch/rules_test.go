@@ -1,124 +1,17 @@
 package arch
 
-// house describes this module: the level of every package, and the imports that only some packages may have. A package
-// imports packages of a lower level, and only the listed packages of its own level.
-func house() rules {
+import "regexp"
+
+// house describes this module: its layers, and the imports that only some packages may have. The document is
+// ARCHITECTURE.md, whose table of rooms says which rooms are pure, and which reach the host.
+func house(document string) rules {
 	return rules{
 		module:   "github.com/berth-project/berth",
 		maxLines: 500,
 		harness:  []string{"test/chance", "test/child", "test/crash", "test/disk", "test/kernel", "test/newcomer", "test/patience", "test/recorded", "test/stage"},
 		modules:  []string{"cmd/berth-scheduler", "test/cluster", "test/cluster/runtime", "test/chart", "test/monitoring", "test/web", "tools/dist", "tools/image"},
 		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
-		rooms: map[string]room{
-			"cmd/berth": {level: 7},
-
-			"internal/cli":   {level: 6, beside: []string{"internal/agent"}},
-			"internal/agent": {level: 6},
-
-			"internal/proof/bench":                   {level: 5, beside: []string{"internal/capability/localize/mover"}},
-			"internal/agent/checkpoint":              {level: 5, beside: []string{"internal/node/statedir"}},
-			"internal/proof/demo":                    {level: 5, beside: []string{"internal/proof/bench"}},
-			"internal/capability/tune/drift":         {level: 5, beside: []string{"internal/capability/tune/tuner"}},
-			"internal/node/groups":                   {level: 5},
-			"internal/capability/place/hardware":     {level: 5},
-			"internal/capability/place/assignment":   {level: 5, beside: []string{"internal/node/inventory"}},
-			"internal/node/inventory":                {level: 5},
-			"internal/capability/localize/mover":     {level: 5},
-			"internal/capability/localize":           {level: 5, beside: []string{"internal/capability/localize/mover"}},
-			"internal/capability/localize/narrowing": {level: 5, beside: []string{"internal/capability/localize/mover"}},
-			"internal/agent/orphans":                 {level: 5},
-			"internal/capability/isolate/offline":    {level: 5, beside: []string{"internal/capability/isolate/cookies", "internal/engine/reconcile"}},
-			"internal/capability/isolate/cookies":    {level: 5},
-			"internal/capability/place/pin":          {level: 5, beside: []string{"internal/capability/place/assignment", "internal/capability/place/hardware", "internal/node/inventory", "internal/engine/reconcile"}},
-			"internal/capability/burst/follower":     {level: 5, beside: []string{"internal/engine/reconcile"}},
-			"internal/capability/burst/quota":        {level: 5, beside: []string{"internal/capability/burst/follower", "internal/engine/reconcile"}},
-			"internal/engine/reconcile":              {level: 5},
-			"internal/scheduler/schedule":            {level: 5},
-			"internal/agent/service":                 {level: 5},
-			"internal/scheduler/simulate":            {level: 5},
-			"internal/node/statedir":                 {level: 5, beside: []string{"internal/node/inventory"}},
-			"internal/cli/top":                       {level: 5},
-			"internal/capability/tune/tuner":         {level: 5},
-			"internal/agent/web":                     {level: 5},
-			"internal/cli/restoration":               {level: 5},
-			"internal/cli/fleet":                     {level: 5, beside: []string{"internal/scheduler/simulate", "internal/agent/web"}},
-			"internal/scheduler/relocation":          {level: 5},
-
-			"internal/capability/burst":             {level: 4},
-			"internal/node/cluster":                 {level: 4, beside: []string{"internal/intent/strategy"}},
-			"internal/node/containers":              {level: 4},
-			"internal/doctor":                       {level: 4},
-			"internal/engine/driver":                {level: 4, beside: []string{"internal/engine/driver/boot", "internal/engine/driver/cgroupfile", "internal/engine/driver/cookie", "internal/engine/driver/hostfile", "internal/engine/driver/irq", "internal/engine/driver/irqbalance", "internal/engine/driver/thread"}},
-			"internal/engine/driver/boot":           {level: 4},
-			"internal/engine/driver/cgroupfile":     {level: 4},
-			"internal/engine/driver/cookie":         {level: 4},
-			"internal/engine/driver/hostfile":       {level: 4},
-			"internal/engine/driver/irq":            {level: 4},
-			"internal/engine/driver/irqbalance":     {level: 4},
-			"internal/engine/driver/systemd":        {level: 4, beside: []string{"internal/engine/driver/cgroupfile"}},
-			"internal/engine/driver/thread":         {level: 4},
-			"internal/capability/isolate":           {level: 4},
-			"internal/proof/load":                   {level: 4},
-			"internal/agent/metrics":                {level: 4},
-			"internal/agent/query":                  {level: 4},
-			"internal/capability/localize/locality": {level: 4},
-			"internal/capability/place/grant":       {level: 4, beside: []string{"internal/capability/place/placement"}},
-			"internal/capability/place":             {level: 4, beside: []string{"internal/engine/driver/cgroupfile", "internal/capability/place/grant", "internal/capability/place/placement"}},
-			"internal/capability/place/placement":   {level: 4},
-			"internal/scheduler/repack":             {level: 4, beside: []string{"internal/capability/place/placement"}},
-			"internal/proof/rival":                  {level: 4},
-			"internal/intent/strategy":              {level: 4},
-			"internal/capability/tune/switchback":   {level: 4},
-			"internal/capability/tune":              {level: 4},
-			"internal/agent/view":                   {level: 4},
-			"internal/agent/throttled":              {level: 5},
-
-			"internal/capability/place/alloc":        {level: 3},
-			"internal/node/apiclient":                {level: 3},
-			"internal/linux/bootargs":                {level: 3},
-			"internal/capability/burst/credit":       {level: 3},
-			"internal/node/cri":                      {level: 3},
-			"internal/capability/tune/evidence":      {level: 3},
-			"internal/node/kubelet":                  {level: 3},
-			"internal/node/nri":                      {level: 3},
-			"internal/engine/apply":                  {level: 3, beside: []string{"internal/engine/journal", "internal/engine/plan"}},
-			"internal/engine/journal":                {level: 3, beside: []string{"internal/engine/plan"}},
-			"internal/capability/burst/headroom":     {level: 3, beside: []string{"internal/capability"}},
-			"internal/agent/history":                 {level: 3, beside: []string{"internal/capability"}},
-			"internal/intent/kubepod":                {level: 3},
-			"internal/capability/place/lending":      {level: 3},
-			"internal/intent/manifest":               {level: 3},
-			"internal/cli/picture":                   {level: 3},
-			"internal/engine/plan":                   {level: 3},
-			"internal/capability/tune/profile":       {level: 3},
-			"internal/proof/scratch":                 {level: 3},
-			"internal/node/roster":                   {level: 3},
-			"internal/agent/window":                  {level: 3},
-			"internal/capability":                    {level: 3, beside: []string{"internal/engine/plan"}},
-			"internal/capability/place/self":         {level: 3},
-			"internal/capability/isolate/sharedpool": {level: 3, beside: []string{"internal/capability"}},
-			"internal/linux/program":                 {level: 3},
-
-			"internal/linux/cgroup":    {level: 2},
-			"internal/linux/knob":      {level: 2},
-			"internal/linux/topology":  {level: 2},
-			"internal/intent/workload": {level: 2},
-
-			"internal/linux/coresched":  {level: 1, beside: []string{"internal/linux/kernel"}},
-			"internal/linux/hostfs":     {level: 1},
-			"internal/engine/hostwrite": {level: 1, beside: []string{"internal/linux/hostfs", "internal/linux/kernel"}},
-			"internal/linux/kernel":     {level: 1, beside: []string{"internal/linux/hostfs"}},
-			"internal/node/observed":    {level: 1},
-			"internal/linux/pages":      {level: 1, beside: []string{"internal/linux/hostfs"}},
-
-			"api/v1alpha1":           {level: 0},
-			"deploy":                 {level: 0},
-			"internal/value/cpuset":  {level: 0},
-			"internal/value/durable": {level: 0},
-			"internal/linux/process": {level: 0},
-			"internal/value/table":   {level: 0},
-			"internal/value/unit":    {level: 0},
-		},
+		layering: layers(),
 		guards: []guard{
 			{
 				path: "github.com/berth-project/berth/internal/engine/hostwrite",
@@ -136,9 +29,9 @@ func house() rules {
 				why:  "those who observe decide nothing about CPUs: the inventory records its changes, and assignment passes them to place",
 			},
 			{
-				path: "github.com/berth-project/berth/internal/capability", exact: true,
-				only: []string{"internal/agent", "internal/capability/place/assignment", "internal/capability/burst", "internal/agent/checkpoint", "internal/cli", "internal/capability/tune/drift", "internal/capability/burst/headroom", "internal/agent/history", "internal/capability/localize", "internal/capability/localize/narrowing", "internal/agent/metrics", "internal/capability/isolate/offline", "internal/capability/place/pin", "internal/capability/place", "internal/capability/burst/quota", "internal/capability/isolate/sharedpool", "internal/agent/throttled", "internal/cli/top", "internal/agent/view"},
-				why:  "the rooms that observe a node, and those that read what users wrote, know no capability: they make the values of package observed",
+				path: "github.com/berth-project/berth/internal/node/inventory",
+				only: []string{"internal/agent", "internal/capability/place/assignment", "internal/capability/place/pin", "internal/node/statedir"},
+				why:  "the inventory is the agent's: rooms that decide get the values of package observed",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/proof/scratch",
@@ -276,7 +169,7 @@ func house() rules {
 			{path: "math/rand", exact: true, why: "math/rand/v2 exists"},
 		},
 		pure: pureRule{
-			rooms:   []string{"api/v1alpha1", "internal/capability/place/alloc", "internal/capability/place/assignment", "internal/linux/bootargs", "internal/capability/burst", "internal/capability", "internal/value/cpuset", "internal/capability/burst/credit", "internal/capability/tune/evidence", "internal/capability/place/grant", "internal/capability/burst/headroom", "internal/node/inventory", "internal/capability/isolate", "internal/intent/kubepod", "internal/capability/place/lending", "internal/capability/localize/locality", "internal/node/observed", "internal/cli/picture", "internal/capability/place", "internal/capability/place/placement", "internal/engine/plan", "internal/capability/tune/profile", "internal/scheduler/repack", "internal/proof/rival", "internal/capability/isolate/sharedpool", "internal/intent/strategy", "internal/value/table", "internal/linux/topology", "internal/capability/tune", "internal/value/unit", "internal/agent/view", "internal/intent/workload"},
+			rooms:   marked(document, "pure"),
 			imports: []string{"os", "log", "sync", "context", "syscall", "math/rand/v2", "github.com/berth-project/berth/internal/linux/hostfs", "github.com/berth-project/berth/internal/linux/kernel"},
 			why:     "a pure package reads no host, clock or environment and starts nothing",
 		},
@@ -330,23 +223,17 @@ func house() rules {
 				"internal/node/nri":                 {"Change", "Create", "Event", "Reply", "Settings", "Update"},
 				"internal/node/observed":            nil,
 			},
-			loop: map[string]string{
-				"internal/capability/burst/follower":  "the quotas of the groups above and below a container",
-				"internal/capability/burst/quota":     "the use and the quota of each group that is due, and the load of the CPUs",
-				"internal/capability/isolate/cookies": "the cookies of threads",
-				"internal/capability/isolate/offline": "the load of the CPUs, and what the kernel supports",
-				"internal/capability/place/hardware":  "the machine, and its partitions",
-				"internal/capability/place/pin":       "the load of borrowed CPUs, and what a group allows",
-				"internal/capability/place/self":      "the threads of the agent",
-			},
-			beside: map[string]string{
-				"internal/capability/localize":           "its Run passes orders to the mover",
-				"internal/capability/localize/mover":     "its Run moves pages, one call at a time",
-				"internal/capability/localize/narrowing": "its Run looks at the pages of one group at a time",
-				"internal/capability/tune/drift":         "its Run compares the host with the committed profile",
-				"internal/capability/tune/switchback":    "a command: it runs the command of a user",
-				"internal/capability/tune/tuner":         "a command: it applies a profile with a record and a deadline of its own",
-			},
+			loop:   marked(document, "in the loop"),
+			beside: marked(document, "beside the loop"),
 		},
 	}
+}
+
+// marked returns the rooms of the table of a document whose line ends with a mark.
+func marked(document, mark string) []string {
+	var rooms []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| .*; "+mark+" \\|$").FindAllStringSubmatch(document, -1) {
+		rooms = append(rooms, row[1])
+	}
+	return rooms
 }

@@ -35,7 +35,7 @@ type large struct {
 // sizes returns the limits of this module. The limit of an exception is the present size of the type: exceptions may
 // become smaller but must never grow.
 func sizes() limits {
-	return limits{fields: 20, methods: 40, module: house().module, larger: map[string]large{
+	return limits{fields: 20, methods: 40, module: house("").module, larger: map[string]large{
 		"internal/agent.controller":                  {fields: 45, methods: 45, why: "the loop: its parts share one mutex; it shrinks as work moves to capabilities"},
 		"internal/capability/burst/quota.Groups":     {methods: 49, why: "the groups, and what they report and remember, are one type; it is divided with the rest of burst"},
 		"internal/capability/isolate/offline.Node":   {fields: 23, why: "a report in JSON, whose objects stay flat"},
