@@ -255,12 +255,12 @@ func (c *controller) lookStep(l looker, i int) {
 	defer c.mu.Unlock()
 	began, failures := c.opts.Clock(), c.failures
 	l.Look(i)
-	c.moveQuotas()
+	moveQuotas(c)
 	c.stepped("look", c.opts.Clock()-began, failures)
 }
 
 // moveQuotas writes the moves of quotas that the capabilities decided.
-func (c *controller) moveQuotas() {
+func moveQuotas(c *controller) {
 	each(c, func(m quotaMover) {
 		if moves := m.Moves(); len(moves) > 0 {
 			now := c.opts.Clock()
@@ -314,7 +314,7 @@ func (c *controller) decide(now time.Duration) {
 			all.Add(decided)
 		}
 	}
-	c.moveQuotas()
+	moveQuotas(c)
 	each(c, func(m quotaMover) { c.reconciler.Quotas().LetGo(now, m.Unasked) })
 	c.wide, c.pods = n.Wide, n.Pods
 	for _, group := range all.Touched {

@@ -87,7 +87,7 @@ func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 				}
 				m.controls.mu.Lock()
 				m.controls.burst.Yield(podUID)
-				m.controls.moveQuotas()
+				moveQuotas(m.controls)
 				m.controls.mu.Unlock()
 				wantBurst(t, m, podPath, "0")
 				wantBurst(t, m, podPath+"/c1", "0")

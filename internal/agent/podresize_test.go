@@ -27,7 +27,7 @@ func (m *machine) resizes(q quotas, quota unit.Micros) {
 	}
 	m.controls.mu.Lock()
 	m.controls.burst.Yield(podUID)
-	m.controls.moveQuotas()
+	moveQuotas(m.controls)
 	m.controls.mu.Unlock()
 	q.set(podPath+"/c1", quota)
 	if quota < before {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/burst"
 	"github.com/berth-project/berth/internal/capability/burst/credit"
 	"github.com/berth-project/berth/internal/intent/workload"
@@ -46,29 +47,45 @@ func (a *accounts) remember(m *Group) {
 // carryKey identifies a container of a pod across its restarts.
 func carryKey(w *workload.Workload) string { return w.Pod.UID + "/" + w.Name }
 
+// state is what outlives the agent: the ledgers by group path, and those of containers by pod UID and container, since
+// a restarted container has a new group and retains its account.
+func (a *accounts) state(groups []*Group) capability.Sections {
+	now := accounts{maps.Clone(a.saved), maps.Clone(a.carried)}
+	for _, m := range groups {
+		if m.state == burst.StateActive {
+			now.remember(m)
+		}
+	}
+	out := capability.Sections{keyLedgers: now.saved}
+	if len(now.carried) > 0 {
+		out[keyCarried] = now.carried
+	}
+	return out
+}
+
 // Forget drops the ledgers of removed groups. If the caller knows which pods exist, it also drops those of containers
 // whose pod is gone.
 func (q *Groups) Forget(podsKnown bool) {
 	if podsKnown {
-		there := make(map[string]bool, len(q.order))
-		for _, m := range q.order {
+		there := make(map[string]bool, len(q.set.order))
+		for _, m := range q.set.order {
 			there[carryKey(m.workload)] = true
 		}
-		maps.DeleteFunc(q.carried, func(key string, _ credit.Ledger) bool { return !there[key] })
+		maps.DeleteFunc(q.ledgers.carried, func(key string, _ credit.Ledger) bool { return !there[key] })
 	}
-	for path, s := range q.saved {
-		if m := q.byPath[path]; m != nil && m.ID == s.Group {
+	for path, s := range q.ledgers.saved {
+		if m := q.set.byPath[path]; m != nil && m.ID == s.Group {
 			continue
 		}
 		group, err := q.opts.Host.Group(path)
 		if errors.Is(err, cgroup.ErrNoGroup) {
-			delete(q.saved, path)
+			delete(q.ledgers.saved, path)
 		}
 		if err != nil {
 			continue
 		}
 		if id, err := group.ID(cgroup.CPU); err != nil || id != s.Group {
-			delete(q.saved, path)
+			delete(q.ledgers.saved, path)
 		}
 		_ = group.Close() // only used to read
 	}

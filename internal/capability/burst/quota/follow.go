@@ -19,7 +19,7 @@ func (q *Groups) follow(now time.Duration) {
 		q.taken = changes
 		q.takeEntries()
 	}
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		if m.workload != m.entry.Workload {
 			q.takeWorkload(m, now)
 		}
@@ -34,15 +34,15 @@ func (q *Groups) follow(now time.Duration) {
 
 // takeEntries makes a Group for each of the roster's entries, and releases the groups that the roster has closed.
 func (q *Groups) takeEntries() {
-	before := q.byEntry
-	q.byEntry, q.order = make(map[*roster.Entry]*Group, len(before)), q.order[:0]
+	before := q.set.byEntry
+	q.set.byEntry, q.set.order = make(map[*roster.Entry]*Group, len(before)), q.set.order[:0]
 	for _, e := range q.roster.Entries() {
 		m := before[e]
 		if m == nil {
 			m = &Group{entry: e, phase: phase{since: q.opts.Now(), state: burst.StatePending}}
 		}
 		delete(before, e)
-		q.byEntry[e], q.order = m, append(q.order, m)
+		q.set.byEntry[e], q.set.order = m, append(q.set.order, m)
 		if m.Group != e.Group {
 			q.drop(m)
 		}
@@ -91,10 +91,10 @@ func (q *Groups) drop(m *Group) {
 		return
 	}
 	if m.state == burst.StateActive || m.state == burst.StateDrift {
-		q.remember(m)
+		q.ledgers.remember(m)
 	}
-	if path := m.Group.Path(); q.byPath[path] == m {
-		delete(q.byPath, path)
+	if path := m.Group.Path(); q.set.byPath[path] == m {
+		delete(q.set.byPath, path)
 	}
 	for _, f := range m.nested {
 		f.Close()
@@ -108,7 +108,7 @@ func (q *Groups) drop(m *Group) {
 func (q *Groups) attach(m *Group, now time.Duration) {
 	err := q.open(m, now)
 	if err == nil {
-		q.byPath[m.Group.Path()] = m
+		q.set.byPath[m.Group.Path()] = m
 		q.quotas.Retry(m.Group.Path())
 		return
 	}
@@ -141,9 +141,10 @@ func (q *Groups) open(m *Group, now time.Duration) error {
 	q.watch(m, bandwidth)
 	m.law.Reset(credit.Facts{At: q.opts.Clock(), Usage: usage, Slice: q.opts.Slice(), Tick: q.opts.Tick})
 	m.due, m.rereadDue = now, now
-	q.take(m, bandwidth)
-	q.openLedger(m)
-	if s, ok := q.saved[m.Group.Path()]; ok && s.Group == m.ID && s.Left != "" && s.Left == bandwidth.Max() {
+	m.takeBandwidth(bandwidth)
+	m.takeCPUs(q.pool.Online)
+	q.ledgers.openLedger(m)
+	if s, ok := q.ledgers.saved[m.Group.Path()]; ok && s.Group == m.ID && s.Left != "" && s.Left == bandwidth.Max() {
 		const reason = "left to whoever wrote it, before the agent was restarted"
 		m.Max.Leave(now, bandwidth.Max(), reason)
 		q.enter(m, burst.StateDrift, reason)
@@ -187,11 +188,11 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 		return
 	}
 	m.law.Begin(q.opts.Clock(), usage)
-	if s, ok := q.saved[m.Group.Path()]; ok && before == burst.StateNoLimit {
+	if s, ok := q.ledgers.saved[m.Group.Path()]; ok && before == burst.StateNoLimit {
 		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
-		q.saved[m.Group.Path()] = s
+		q.ledgers.saved[m.Group.Path()] = s
 	}
-	q.openLedger(m)
+	q.ledgers.openLedger(m)
 	m.due, m.rereadDue = now, now
 }
 
@@ -202,7 +203,7 @@ func (q *Groups) settleState(m *Group) {
 		q.enter(m, burst.StatePending, err.Error())
 	case !m.workload.Burst.Wanted():
 		q.enter(m, burst.StateOff, offReason(m.workload.Burst))
-	case m.Group != nil && q.unlimited[m.Group.Path()]:
+	case m.Group != nil && q.set.unlimited[m.Group.Path()]:
 		q.enter(m, burst.StateOff, "it runs without a quota, on exclusive CPUs")
 	case quota < 0:
 		q.enter(m, burst.StateNoLimit, "the group has no quota: there is nothing to burst over")

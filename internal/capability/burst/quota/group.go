@@ -57,7 +57,7 @@ func (q *Groups) enter(m *Group, state burst.State, reason string) bool {
 	left := m.state == burst.StateActive && state != burst.StateActive
 	m.state, m.reason = state, reason
 	if left && m.Group != nil {
-		q.remember(m)
+		q.ledgers.remember(m)
 	}
 	q.opts.Changed()
 	return true

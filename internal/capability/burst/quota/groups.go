@@ -8,6 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/capability/burst/credit"
 	"github.com/berth-project/berth/internal/capability/burst/follower"
 	"github.com/berth-project/berth/internal/capability/burst/headroom"
+	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/engine/reconcile"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/linux/cgroup"
@@ -41,10 +43,10 @@ type Options struct {
 type Groups struct {
 	opts Options
 	// roster has the workloads and finds their groups; taken is the number of its changes processed.
-	roster *roster.Roster
-	taken  uint64
-	groupSet
-	accounts
+	roster  *roster.Roster
+	taken   uint64
+	set     groupSet
+	ledgers accounts
 	// quotas knows what was written, and the other writers.
 	quotas    *reconcile.Watch
 	pool      headroom.Pool
@@ -59,17 +61,26 @@ type Groups struct {
 // New returns the Groups of the workloads of a roster, without groups yet.
 func New(opts Options, all *roster.Roster, quotas *reconcile.Watch) *Groups {
 	return &Groups{
-		opts: opts, roster: all, accounts: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, quotas: quotas,
-		own:      map[*reconcile.Quota]*Group{},
-		groupSet: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*follower.Pod{}},
+		opts: opts, roster: all, ledgers: accounts{map[string]SavedLedger{}, map[string]credit.Ledger{}}, quotas: quotas,
+		own: map[*reconcile.Quota]*Group{},
+		set: groupSet{above: roster.NewAbove(opts.Host), byPath: map[string]*Group{}, pods: map[string]*follower.Pod{}},
 	}
 }
+
+// Due finds the groups to check now, and returns their number.
+func (q *Groups) Due(now time.Duration) int { return q.set.findDue(now) }
+
+// Next returns when the next check is due, at most the given time.
+func (q *Groups) Next(most time.Duration) time.Duration { return q.set.next(most) }
+
+// Unasked reports whether the value of a journal entry is burst's, and no workload group asks for it any more.
+func (q *Groups) Unasked(e journal.Entry) bool { return e.Owner == plan.OwnerBurst && !q.set.asks(e) }
 
 // Yield moves a pod's containers to their limits at once, without burst, because the kubelet is about to resize the
 // pod. The kernel refuses a quota below the burst, and the pod's present spec may not be known here yet.
 func (q *Groups) Yield(uid string) {
 	now := q.opts.Clock()
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		if m.workload.Pod.UID != uid || m.state != burst.StateActive {
 			continue
 		}
@@ -90,7 +101,7 @@ func (q *Groups) Yield(uid string) {
 // Ended records which quotas were restored because the agent stops. Until another agent starts, these groups use their
 // limits only, and that agent must not treat the use as a burst.
 func (q *Groups) Ended() {
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		if m.state == burst.StateActive && !q.quotas.Journaled(m.Max) {
 			m.law.PutBack()
 		}
@@ -99,11 +110,11 @@ func (q *Groups) Ended() {
 
 // Close releases all groups. Their values stay as they are.
 func (q *Groups) Close() {
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		q.drop(m)
 	}
-	q.above.Close()
-	for path := range q.pods {
-		q.dropPod(path)
+	q.set.above.Close()
+	for path := range q.set.pods {
+		q.set.dropPod(path)
 	}
 }

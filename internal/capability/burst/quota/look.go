@@ -28,7 +28,7 @@ type looks struct {
 
 // Look observes one group of the last Due and decides, unless the group was released.
 func (q *Groups) Look(i int) {
-	m := q.due[i]
+	m := q.set.due[i]
 	if m.state != burst.StateActive {
 		return
 	}
@@ -53,7 +53,7 @@ func (q *Groups) Look(i int) {
 	if read {
 		own = m.newBurst(now)
 	}
-	if p := q.pods[m.workload.Pod.Group]; p != nil {
+	if p := q.set.pods[m.workload.Pod.Group]; p != nil {
 		p.Charge(now)
 	}
 	m.law.Decide(used)
@@ -122,7 +122,8 @@ func (q *Groups) reread(m *Group, now time.Duration) error {
 		return nil
 	}
 	m.law.Facts.Slice = q.opts.Slice()
-	q.take(m, bandwidth)
+	m.takeBandwidth(bandwidth)
+	m.takeCPUs(q.pool.Online)
 	q.checkNested(m, now)
 	if m.mayHaveBurst() {
 		q.quotas.See(now, m.Burst, burstWriters(bandwidth), bandwidth.BurstValue())
@@ -157,13 +158,6 @@ func (m *Group) readThrottling() error {
 	return nil
 }
 
-// take stores the current values in the facts. The limit follows the period: the kernel doubles a period that its timer
-// cannot follow, with quota and burst.
-func (q *Groups) take(m *Group, b cgroup.Bandwidth) {
-	m.takeBandwidth(b)
-	m.takeCPUs(q.pool.Online)
-}
-
 // takeCPUs stores the number of the group's CPUs in the facts: what it may use in addition to its quota, and the
 // largest useful quota, depend on it.
 func (m *Group) takeCPUs(online cpuset.Set) {
@@ -173,6 +167,8 @@ func (m *Group) takeCPUs(online cpuset.Set) {
 	}
 }
 
+// takeBandwidth stores quota, period and burst in the facts. The limit follows the period: the kernel doubles a period
+// that its timer cannot follow, with quota and burst.
 func (m *Group) takeBandwidth(b cgroup.Bandwidth) {
 	m.law.Facts.LimitQuota = 0 // decides nothing and writes nothing
 	if quota, period, err := m.Max.Original().Pair(); err == nil && period == b.Period && m.Max.IsSettled() {
@@ -222,7 +218,7 @@ func (q *Groups) move(m *Group, own ...reconcile.Move) {
 		}
 	}
 	q.moves = append(q.moves, own...)
-	if pod := q.pods[m.workload.Pod.Group]; pod != nil {
+	if pod := q.set.pods[m.workload.Pod.Group]; pod != nil {
 		q.moves = append(q.moves, pod.Wanted(&m.law, m.law.Facts.Standing)...)
 	}
 	q.moves = append(q.moves, m.below()...)
@@ -273,7 +269,7 @@ func (m *Group) takeOver(written *reconcile.Quota) {
 
 // reportLimited reports once why a group cannot get what its policy asks for.
 func (q *Groups) reportLimited(m *Group) {
-	reason, before := cmp.Or(m.law.Limited(&q.pool), q.throttles(m)), m.limited
+	reason, before := cmp.Or(m.law.Limited(&q.pool), q.set.throttles(m)), m.limited
 	m.limited = reason
 	if q.pool.Unknown() {
 		return // a moment after the start
@@ -301,7 +297,7 @@ func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 // recheckIdle checks once a second the workload groups that are not checked otherwise: a limit may appear, a policy may
 // change, and an offline group's use is counted. It reports whether any of them bursts from now on.
 func (q *Groups) recheckIdle(now time.Duration) (some bool) {
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		if m.Group != nil && m.state != burst.StateActive {
 			q.recheck(m, now)
 			some = some || m.state == burst.StateActive

@@ -28,7 +28,7 @@ func (q *Groups) checkNested(m *Group, now time.Duration) {
 		}
 		switch {
 		case f == nil:
-		case q.byPath[path] != nil || !m.copiedTo(f):
+		case q.set.byPath[path] != nil || !m.copiedTo(f):
 			f.Close()
 			delete(m.nested, path)
 		default:

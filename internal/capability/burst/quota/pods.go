@@ -12,10 +12,10 @@ import (
 // gatherPods opens the groups of the pods with active containers, reads their values, and closes the groups of other
 // pods.
 func (q *Groups) gatherPods(now time.Duration) {
-	limited, others := q.byPod()
-	for path := range q.pods {
+	limited, others := q.set.byPod()
+	for path := range q.set.pods {
 		if limited[path] == nil {
-			q.dropPod(path)
+			q.set.dropPod(path)
 		}
 	}
 	for path, all := range limited {
@@ -25,15 +25,15 @@ func (q *Groups) gatherPods(now time.Duration) {
 
 // gatherPod does the same for one pod, whose quota would otherwise limit its containers.
 func (q *Groups) gatherPod(path string, limited []*Group, others []follower.Neighbour, now time.Duration) {
-	p, known := q.pods[path]
+	p, known := q.set.pods[path]
 	switch {
 	case !known:
 		if p = follower.OpenPod(q.opts.Host, q.quotas, path, now); p == nil {
 			return // it has no quota
 		}
-		q.pods[path] = p
+		q.set.pods[path] = p
 	case !p.CanFollow(now):
-		q.dropPod(path)
+		q.set.dropPod(path)
 		return
 	}
 	bursting := make([]*burst.Group, len(limited))
@@ -50,13 +50,13 @@ func (q *Groups) gatherPod(path string, limited []*Group, others []follower.Neig
 }
 
 // byPod returns the containers that burst, and the others, by the group of their pod.
-func (q *Groups) byPod() (limited map[string][]*Group, others map[string][]follower.Neighbour) {
+func (s *groupSet) byPod() (limited map[string][]*Group, others map[string][]follower.Neighbour) {
 	limited, others = map[string][]*Group{}, map[string][]follower.Neighbour{}
-	for _, m := range q.order {
+	for _, m := range s.order {
 		in := m.workload.Pod
 		m.law.PaysAlone()
 		switch {
-		case m.Group == nil || !in.Derived || in.Group == "" || q.unlimited[in.Group]:
+		case m.Group == nil || !in.Derived || in.Group == "" || s.unlimited[in.Group]:
 		case m.state == burst.StateActive:
 			limited[in.Group] = append(limited[in.Group], m)
 		default:

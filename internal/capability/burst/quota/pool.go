@@ -14,7 +14,7 @@ func (q *Groups) sample(now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	q.pool.Sample(now, busy, q.apart.Used(now, q.roster.Entries(), q.unlimited, q.reserved))
+	q.pool.Sample(now, busy, q.set.apart.Used(now, q.roster.Entries(), q.set.unlimited, q.set.reserved))
 	return nil
 }
 
@@ -24,19 +24,19 @@ func (q *Groups) share(now time.Duration) {
 	if err := q.scheduler.Look(q.opts.Root, now); err != nil {
 		q.opts.Fail("scheduler of the kernel", err)
 	}
-	groups, bounds := make([]*burst.Group, 0, len(q.order)), q.bounds()
-	for _, m := range q.order {
+	groups, bounds := make([]*burst.Group, 0, len(q.set.order)), q.set.bounds()
+	for _, m := range q.set.order {
 		if m.state != burst.StateActive {
 			continue
 		}
 		m.law.TakeCap(now, bounds, m.Group.Path())
-		m.ancestorThrottled = q.above.Throttled(m.Group.Ancestors()...)
+		m.ancestorThrottled = q.set.above.Throttled(m.Group.Ancestors()...)
 		m.law.Resizing = m.workload.Pod.UID != "" && m.otherSpec()
 		m.law.Facts.SchedExt = q.scheduler.Name
 		groups = append(groups, &m.law)
 	}
 	burst.Divide(&q.pool, now, groups)
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		if m.state == burst.StateActive && m.law.MustLower() {
 			m.due = now
 		}

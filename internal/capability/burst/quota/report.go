@@ -37,19 +37,19 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 	}
 	if q.pool.Take(n) {
 		q.moved = n.Now
-		for _, m := range q.order {
+		for _, m := range q.set.order {
 			m.quotaDue = n.Now // together with the CPUs, which are written before the next check
 		}
 	}
-	q.unlimited, q.reserved = n.Unlimited, n.Reserved
+	q.set.unlimited, q.set.reserved = n.Unlimited, n.Reserved
 	q.follow(n.Now)
-	for _, m := range q.order {
-		if m.Group != nil && m.state != burst.StatePending && q.unlimited[m.Group.Path()] {
+	for _, m := range q.set.order {
+		if m.Group != nil && m.state != burst.StatePending && q.set.unlimited[m.Group.Path()] {
 			m.Max.Retake()
 			q.settleState(m) // burst's raise is undone before the quota is removed
 		}
 	}
-	q.above.Round(n.Now)
+	q.set.above.Round(n.Now)
 	q.gatherPods(n.Now)
 	if err := q.sample(n.Now); err != nil {
 		q.opts.Fail("node use", err)
@@ -63,9 +63,9 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 
 // Outcome implements capability.Capability.
 func (q *Groups) Outcome(time.Time) capability.Outcome {
-	out := capability.Outcome{Node: capability.Sections{burst.KeyNode: burst.NodeStatusOf(&q.pool, q.worst)}, State: q.state()}
-	out.Rows = make([]capability.Row, 0, len(q.order))
-	for _, m := range q.order {
+	out := capability.Outcome{Node: capability.Sections{burst.KeyNode: burst.NodeStatusOf(&q.pool, q.worst)}, State: q.ledgers.state(q.set.order)}
+	out.Rows = make([]capability.Row, 0, len(q.set.order))
+	for _, m := range q.set.order {
 		row := m.row()
 		out.Rows = append(out.Rows, row)
 		if s, reports := row.Section.(*burst.Status); reports {
@@ -81,25 +81,9 @@ func (q *Groups) Recall(saved capability.Sections) error {
 	if err := errors.Join(saved.Decode(keyLedgers, &before.saved), saved.Decode(keyCarried, &before.carried)); err != nil {
 		return err
 	}
-	maps.Copy(q.saved, before.saved)
-	maps.Copy(q.carried, before.carried)
+	maps.Copy(q.ledgers.saved, before.saved)
+	maps.Copy(q.ledgers.carried, before.carried)
 	return nil
-}
-
-// state is what outlives the agent: the ledgers by group path, and those of containers by pod UID and container, since
-// a restarted container has a new group and retains its account.
-func (q *Groups) state() capability.Sections {
-	now := accounts{maps.Clone(q.saved), maps.Clone(q.carried)}
-	for _, m := range q.order {
-		if m.state == burst.StateActive {
-			now.remember(m)
-		}
-	}
-	out := capability.Sections{keyLedgers: now.saved}
-	if len(now.carried) > 0 {
-		out[keyCarried] = now.carried
-	}
-	return out
 }
 
 // row returns what the agent reports of m.
@@ -141,7 +125,7 @@ func (m *Group) status() *burst.Status {
 func (q *Groups) Measure(add func(capability.Sample)) {
 	node := burst.NodeStatusOf(&q.pool, q.worst)
 	node.Measure(add)
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		looked := m.state == burst.StateActive && m.readThrottling() == nil // on an error the next check reports it
 		m.law.Measure(m.state, looked, m.status(), add)
 	}
@@ -151,7 +135,7 @@ func (q *Groups) Measure(add func(capability.Sample)) {
 func (q *Groups) Record(add func(capability.Moment)) {
 	at, busy := q.pool.Busy()
 	add(capability.Moment{Used: busy, At: at})
-	for _, m := range q.order {
+	for _, m := range q.set.order {
 		if m.Group == nil || !m.hasQuota() {
 			continue
 		}

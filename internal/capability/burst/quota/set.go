@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/capability/burst/follower"
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
-	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/node/roster"
 	"github.com/berth-project/berth/internal/value/unit"
 )
@@ -35,8 +34,8 @@ type groupSet struct {
 // does.
 const Shared = 10 * time.Millisecond
 
-// Due finds the groups to check now, and returns their number.
-func (s *groupSet) Due(now time.Duration) int {
+// findDue finds the groups to check now, and returns their number.
+func (s *groupSet) findDue(now time.Duration) int {
 	s.due = s.due[:0]
 	for _, m := range s.order {
 		if m.state == burst.StateActive && m.due <= now+Shared {
@@ -46,8 +45,8 @@ func (s *groupSet) Due(now time.Duration) int {
 	return len(s.due)
 }
 
-// Next returns when the next check is due, at most the given time.
-func (s *groupSet) Next(most time.Duration) time.Duration {
+// next returns when the next check is due, at most the given time.
+func (s *groupSet) next(most time.Duration) time.Duration {
 	for _, m := range s.order {
 		if m.state == burst.StateActive {
 			most = min(most, m.due)
@@ -56,9 +55,7 @@ func (s *groupSet) Next(most time.Duration) time.Duration {
 	return most
 }
 
-// Unasked reports whether the value of a journal entry is burst's, and no workload group asks for it any more.
-func (s *groupSet) Unasked(e journal.Entry) bool { return e.Owner == plan.OwnerBurst && !s.asks(e) }
-
+// asks reports whether a workload group still asks for the value of a journal entry.
 func (s *groupSet) asks(e journal.Entry) bool {
 	group, k := e.Target.Object, cgroupfile.Knob(e.Target)
 	if p := s.pods[group]; p != nil && p.Is(e) {
