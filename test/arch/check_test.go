@@ -327,7 +327,8 @@ func checkHost(p pkg, r rules) []string {
 	for imported, files := range p.imports {
 		dir := strings.TrimPrefix(imported, r.module+"/")
 		names, some := h.values[dir]
-		if !below(dir, h.files...) && !(pure && below(dir, h.drives...)) || some && len(names) == 0 {
+		guarded := below(dir, h.files...) || pure && below(dir, h.drives...)
+		if !guarded || some && len(names) == 0 {
 			continue
 		}
 		if !some {
