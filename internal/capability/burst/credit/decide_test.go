@@ -217,7 +217,7 @@ func TestCredit(t *testing.T) {
 		f.Standing = f.LimitQuota
 		l := credit.Open(p, f, false)
 		ratio := big.NewRat(int64(f.LimitQuota), int64(f.Period))
-		c := new(big.Rat).Mul(ratio, big.NewRat(int64(p.PeriodSeconds)*int64(p.QuotaPercent-100), 100))
+		c := new(big.Rat).Mul(ratio, big.NewRat(p.PeriodSeconds*(p.QuotaPercent-100), 100))
 		r := big.NewRat(2*int64(f.LimitQuota)+int64(f.Burst)+int64(f.CPUs)*(int64(f.Slice)+f.Tick.Microseconds()), 1_000_000)
 		want := new(big.Rat).Set(c)
 		for range rapid.IntRange(1, 50).Draw(t, "looks") {
