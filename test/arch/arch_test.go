@@ -176,7 +176,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 	}
 	r.host = hostRule{
 		under: "cap", files: []string{"io", "os"}, drives: []string{"drive"},
-		values: map[string][]string{"drive/value": nil, "drive/writer": {"Setting"}, "os": {"Getpid"}},
+		values: map[string][]string{"drive/value": nil, "drive/writer": {"Setting"}, "io": {"EOF"}, "os": {"Getpid"}},
 		loop:   []string{"cap/loop"},
 		beside: []string{"cap/beside", "cap/beside/agent"},
 	}
@@ -189,6 +189,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 		`cap/loop: imports io/fs, which reaches the host [cap/loop/l.go]`,
 		`cap/loop: uses Open of os, which reaches the host [cap/loop/l.go]`,
 		`cap/pure: imports example.test/m/drive, which reaches the host [cap/pure/p.go]`,
+		`cap/pure: imports io, which reaches the host [cap/pure/p.go]`,
 		`cap/pure: uses Write of example.test/m/drive/writer, which reaches the host [cap/pure/p.go]`,
 		`cap/unknown: is no pure room, and ARCHITECTURE.md does not say how it reaches the host`,
 		`extra/f.go:8: compares the text of an error: use errors.Is`,

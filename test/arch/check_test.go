@@ -59,7 +59,8 @@ type hostRule struct {
 	files []string
 	// drives are folders with rooms that read or write the host. Pure rooms do not use them.
 	drives []string
-	// values maps packages of files and of drives to names that reach nothing; no names means all names.
+	// values maps packages of files and of drives to names that reach nothing; no names means all names. Pure rooms use
+	// no name of files.
 	values map[string][]string
 	// loop are the rooms that read the host in the agent's loop, beside those that work beside it, or in a command.
 	loop, beside []string
@@ -327,8 +328,9 @@ func checkHost(p pkg, r rules) []string {
 	for imported, files := range p.imports {
 		dir := strings.TrimPrefix(imported, r.module+"/")
 		names, some := h.values[dir]
-		guarded := below(dir, h.files...) || pure && below(dir, h.drives...)
-		if !guarded || some && len(names) == 0 {
+		file := below(dir, h.files...)
+		some = some && (!file || !pure)
+		if !file && (!pure || !below(dir, h.drives...)) || some && len(names) == 0 {
 			continue
 		}
 		if !some {
