@@ -52,29 +52,37 @@ func (m *machine) gives() {
 	c.assignment.SetFacts(place.Facts{Machine: compiled, Hash: "h", AllocatableMilli: 4000})
 }
 
-// overtaken creates a plain container x in a group, and then p with exclusive CPUs that x has not left. It returns
-// these CPUs, and a function that makes runtime events.
-func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri.Kind, uid, group string) nri.Event) {
+// shares makes the agent of a node know the pods x, without a wish, and p, which asks for exclusive CPUs.
+func (m *machine) shares() {
 	m.t.Helper()
 	m.joins()
 	m.gives()
-	c := m.controls
 	pod := func(uid string, annotations map[string]string) *cluster.Pod {
 		return &cluster.Pod{Key: "ns/" + uid, Pod: workload.Pod{
 			Namespace: "ns", Name: uid, UID: uid, Annotations: annotations, Scheduled: 2000,
 			Containers: []workload.Container{{Name: "main", Resources: workload.Resources{CPURequest: 2000, CPULimit: 2000}}},
 		}}
 	}
-	c.inventory.Take(&cluster.Snapshot{
+	m.controls.inventory.Take(&cluster.Snapshot{
 		Generation: 1, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 4000},
 		Pods: []*cluster.Pod{pod("x", nil), pod("p", map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"})},
 	})
-	event = func(kind nri.Kind, uid, group string) nri.Event {
-		return nri.Event{
-			Kind: kind, Pod: nri.Pod{ID: "box-" + uid, UID: uid, Namespace: "ns", Name: uid},
-			Container: nri.Container{ID: "c-" + uid, PodID: "box-" + uid, Name: "main", CgroupPath: group},
-		}
+}
+
+// eventOf returns an event of the runtime about the container of a pod of shares.
+func eventOf(kind nri.Kind, uid, group string) nri.Event {
+	return nri.Event{
+		Kind: kind, Pod: nri.Pod{ID: "box-" + uid, UID: uid, Namespace: "ns", Name: uid},
+		Container: nri.Container{ID: "c-" + uid, PodID: "box-" + uid, Name: "main", CgroupPath: group},
 	}
+}
+
+// overtaken creates a plain container x in a group, and then p with exclusive CPUs that x has not left. It returns
+// these CPUs, and a function that makes runtime events.
+func (m *machine) overtaken(group string) (given cpuset.Set, event func(kind nri.Kind, uid, group string) nri.Event) {
+	m.t.Helper()
+	m.shares()
+	event = eventOf
 	m.answers(event(nri.Synchronize, "", ""))
 	m.answers(event(nri.Create, "x", group))
 	given = m.answers(event(nri.Create, "p", "podp/c")).Adjust.CPUs
