@@ -127,15 +127,15 @@ func Run(ctx context.Context, opts Options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.serve(ctx, w) })
 	group.Go(func() error { return c.run(ctx) })
-	group.Go(func() error { return c.recorder.Run(ctx) })
+	group.Go(func() error { return c.windows.recorder.Run(ctx) })
 	group.Go(func() error { return opts.narrowing.Run(ctx) })
 	for _, one := range c.capabilities {
 		if w, works := one.(worker); works {
 			group.Go(func() error { return w.Run(ctx) })
 		}
 	}
-	if c.connected != nil {
-		group.Go(func() error { return c.connected.run(ctx, c) })
+	if c.cluster.connected != nil {
+		group.Go(func() error { return c.cluster.connected.run(ctx, c) })
 	}
 	return errors.Join(group.Wait(), j.Close())
 }

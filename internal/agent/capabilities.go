@@ -164,11 +164,11 @@ func capabilitiesOf(c *controller) []capability.Capability {
 	o := c.opts
 	return append([]capability.Capability{
 		localize.New(localize.Options{
-			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.nextCheckpoint = 0 },
+			Root: o.Root, Host: c.host, Clock: o.Clock, Now: o.Now, Log: o.Log, Mover: o.mover, Changed: func() { c.turns.nextCheckpoint = 0 },
 		}),
-		c.offline,
-		c.pins,
-		c.burst,
+		c.built.offline,
+		c.built.pins,
+		c.built.burst,
 		drift.New(drift.Options{Root: o.Root, Boot: o.BootID, Groups: c.host, Now: o.Now, Boottime: kernel.Boottime, Keep: o.KeepProfile}),
 	}, o.more...)
 }
@@ -177,8 +177,8 @@ func capabilitiesOf(c *controller) []capability.Capability {
 func newWork(c *controller, all *groups.Groups) *offline.Work {
 	return offline.New(offline.Options{
 		Root: c.opts.Root, Host: c.host, Placed: c.assignment.Snapshot, Groups: all,
-		Now: c.opts.Now, Log: c.opts.Log, Fail: c.fail,
-		Standing: all.Journal.Select, Usage: c.roster.Usage,
+		Now: c.opts.Now, Log: c.opts.Log, Fail: c.counts.fail,
+		Standing: all.Journal.Select, Usage: c.documents.roster.Usage,
 	})
 }
 
@@ -191,7 +191,7 @@ func newSets(c *controller, all *groups.Groups) *pin.Sets {
 	return pin.New(pin.Options{
 		Root: c.opts.Root, Host: c.host, Log: c.opts.Log, Groups: all, Self: self.Self{Host: c.host, Sealed: sealed},
 		Answers:  statedir.NewAnswers(c.opts.Config.StateDir, c.opts.BootID),
-		Hardware: c.hardware, Fail: c.fail, MayChange: c.opts.narrowing.May, Reconciler: urgently{c},
+		Hardware: c.hardware, Fail: c.counts.fail, MayChange: c.opts.narrowing.May, Reconciler: urgently{c},
 	}, c.inventory, c.assignment)
 }
 
@@ -200,8 +200,8 @@ func newQuotas(c *controller) *quota.Groups {
 	return quota.New(quota.Options{
 		Root: c.opts.Root, Host: c.host, Clock: c.opts.Clock, Now: c.opts.Now, Log: c.opts.Log,
 		Slice: func() unit.Micros { return c.opts.facts.slice }, Tick: c.opts.facts.tick, Limited: limited(c),
-		Fail: c.fail, Late: c.work.Late, Changed: func() { c.nextCheckpoint = 0 },
-	}, c.roster, &c.reconciler.Quotas().Watch)
+		Fail: c.counts.fail, Late: c.counts.work.Late, Changed: func() { c.turns.nextCheckpoint = 0 },
+	}, c.documents.roster, &c.reconciler.Quotas().Watch)
 }
 
 // Capabilities returns what is known of each capability without an agent, by name, as status and explain print it.

@@ -21,7 +21,7 @@ func (c *controller) checkpoint() checkpoint.Checkpoint {
 	r, err := view.Join(c.gather(cp.Written))
 	cp.Workloads, cp.Problems, cp.Sections = r.Workloads, r.Problems, r.Node
 	if err = errors.Join(err, cp.Sections.Add(r.State)); err != nil {
-		c.fail("checkpoint", err)
+		c.counts.fail("checkpoint", err)
 	}
 	slices.SortStableFunc(cp.Workloads, func(a, b view.Status) int { return strings.Compare(a.Name, b.Name) })
 	return cp
@@ -29,19 +29,19 @@ func (c *controller) checkpoint() checkpoint.Checkpoint {
 
 // gather returns the problems that users have to fix, and the reports of the capabilities.
 func (c *controller) gather(now time.Time) (problems []string, all []view.Said) {
-	for _, p := range c.problems {
+	for _, p := range c.documents.problems {
 		problems = append(problems, p.Err.Error())
 	}
-	for _, p := range c.standalone.unpooled {
+	for _, p := range c.documents.standalone.unpooled {
 		problems = append(problems, p.Error())
 	}
-	if c.unheard != nil {
-		problems = append(problems, c.unheard.Error())
+	if c.windows.unheard != nil {
+		problems = append(problems, c.windows.unheard.Error())
 	}
 	for _, one := range byName(c.capabilities) {
 		all = append(all, view.Said{Name: one.Describe().Name, Outcome: one.Outcome(now)})
 	}
-	return problems, append(all, view.Said{Outcome: c.ofRoster(now)})
+	return problems, append(all, view.Said{Outcome: c.documents.ofRoster(now)})
 }
 
 // keyStarted is the key of the start times of processes in a checkpoint.

@@ -36,34 +36,34 @@ func (s *clusterState) node() *cluster.Node {
 
 // takeCluster reads the cluster's snapshot, if it is new.
 func (c *controller) takeCluster() {
-	if c.connected == nil {
+	if c.cluster.connected == nil {
 		return
 	}
-	if s := c.connected.client.Snapshot(); s.Generation != c.taken {
-		c.taken = s.Generation
+	if s := c.cluster.connected.client.Snapshot(); s.Generation != c.cluster.taken {
+		c.cluster.taken = s.Generation
 		c.inventory.Take(s)
-		c.settled = s.PodsFrom != cluster.Nowhere
+		c.cluster.settled = s.PodsFrom != cluster.Nowhere
 		c.reportProblems()
-		c.stale = true
+		c.cluster.stale = true
 	}
 }
 
 // memorise writes the cluster's snapshot to disk, if it differs from the copy there.
 func (c *controller) memorise() {
-	if c.connected == nil {
+	if c.cluster.connected == nil {
 		return
 	}
-	if err := c.connected.memory.Keep(c.connected.client.Snapshot(), c.opts.Clock()); err != nil {
-		c.fail("memory of the cluster", err)
+	if err := c.cluster.connected.memory.Keep(c.cluster.connected.client.Snapshot(), c.opts.Clock()); err != nil {
+		c.counts.fail("memory of the cluster", err)
 	}
 }
 
 // receive makes workload groups of the containers that may burst or have exclusive CPUs.
 func (c *controller) receive() {
-	if c.connected == nil || !c.stale {
+	if c.cluster.connected == nil || !c.cluster.stale {
 		return
 	}
-	c.stale = false
+	c.cluster.stale = false
 	containers, findings := c.assignment.Workloads()
 	now := map[string]bool{}
 	for uid, f := range findings {
@@ -72,9 +72,9 @@ func (c *controller) receive() {
 		c.reportOnce(what, uid, append(f.Refused, f.Warnings...).Err())
 	}
 	c.reported.forget(aboutBurst, now)
-	c.containers = containers
+	c.cluster.containers = containers
 	if err := c.loadWorkloads(); err != nil {
-		c.fail("workloads", err)
+		c.counts.fail("workloads", err)
 	}
 }
 

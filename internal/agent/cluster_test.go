@@ -41,7 +41,7 @@ func (m *machine) told(text string) int {
 func (m *machine) events() []view.Event {
 	m.controls.mu.Lock()
 	defer m.controls.mu.Unlock()
-	return m.controls.events.All()
+	return m.controls.counts.events.All()
 }
 
 // The agent reports a fault in a pod's annotation when it appears, and again when it appears a second time. It
@@ -61,7 +61,7 @@ func TestFaultsOfPodsAreToldAnew(t *testing.T) {
 			}
 			c.mu.Lock()
 			c.inventory.Take(&cluster.Snapshot{Generation: 1, Pods: pods, PodsFrom: cluster.APIServer})
-			c.stale = true
+			c.cluster.stale = true
 			c.mu.Unlock()
 			time.Sleep(2 * time.Second) // a pass
 		}

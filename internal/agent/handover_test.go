@@ -31,7 +31,7 @@ func TestPoolWhileAnotherDecides(t *testing.T) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			var guard burst.NodeStatus
-			if err := c.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil {
+			if err := c.built.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil {
 				t.Fatal(err)
 			}
 			return guard.PoolCPUs
@@ -59,8 +59,8 @@ func TestLeftQuotaIsTakenUpAfterExclusiveCPUs(t *testing.T) {
 		rounds := func(n int, unlimited map[string]bool) {
 			for range n {
 				now := c.opts.Clock()
-				c.roster.Find(now)
-				c.burst.Decide(&capability.Node{Now: now, Online: c.hardware.CPUs.Online, Unlimited: unlimited})
+				c.documents.roster.Find(now)
+				c.built.burst.Decide(&capability.Node{Now: now, Online: c.hardware.CPUs.Online, Unlimited: unlimited})
 				time.Sleep(time.Second)
 			}
 		}

@@ -21,12 +21,12 @@ func TestHistory(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := make(chan error, 1)
-		go func() { done <- m.controls.recorder.Run(ctx) }()
+		go func() { done <- m.controls.windows.recorder.Run(ctx) }()
 		m.begin()
 		m.run(10*time.Second, 0.25, 1)
 		m.run(10*time.Second, 1)
 		synctest.Wait()
-		p, found, err := m.controls.past.Of(app, history.Kept, 1)
+		p, found, err := m.controls.windows.past.Of(app, history.Kept, 1)
 		if !found || err != nil {
 			t.Fatalf("nothing is kept: %v", err)
 		}
@@ -50,8 +50,8 @@ func TestHistory(t *testing.T) {
 		if w.Credit[15] <= w.Credit[18] || slices.ContainsFunc(w.Periods[1:], math.IsNaN) {
 			t.Errorf("credit %v, periods %v", w.Credit, w.Periods)
 		}
-		if s := m.samples(); s["berth_history_series"] != 1 || m.controls.past.Size().Series == 0 {
-			t.Errorf("size %+v", m.controls.past.Size())
+		if s := m.samples(); s["berth_history_series"] != 1 || m.controls.windows.past.Size().Series == 0 {
+			t.Errorf("size %+v", m.controls.windows.past.Size())
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -62,10 +62,10 @@ func TestHistory(t *testing.T) {
 		next := m.controls
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if err := next.recorder.Run(ended); err != nil { // opens the existing records
+		if err := next.windows.recorder.Run(ended); err != nil { // opens the existing records
 			t.Error(err)
 		}
-		if after, found, err := next.past.Of(app, history.Kept, 1); !found || err != nil || !slices.Equal(after.Times, p.Times) {
+		if after, found, err := next.windows.past.Of(app, history.Kept, 1); !found || err != nil || !slices.Equal(after.Times, p.Times) {
 			t.Errorf("the next agent has %v: %v", after.Times, err)
 		}
 		m.begin()
@@ -79,7 +79,7 @@ func BenchmarkRecord(b *testing.B) {
 	n.begins(b, costs{})
 	c := n.controls
 	for range 3 {
-		c.nextSecond = 0
+		c.turns.nextSecond = 0
 		c.pass()
 	}
 	var all []capability.Moment

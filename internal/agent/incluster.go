@@ -37,7 +37,7 @@ func (c *controller) joinCluster() error {
 	}
 	c.join(connected)
 	connected.runtime, err = containers.New(containers.Options{
-		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: mustAnswer, Waits: c.work.Waits(),
+		NRISocket: cfg.NRISocket, Handler: c, MustAnswer: mustAnswer, Waits: c.counts.work.Waits(),
 		Endpoint: cfg.RuntimeEndpoint, Listed: c.takeListing, Groups: c.host, Log: c.opts.Log,
 	})
 	return err
@@ -45,7 +45,7 @@ func (c *controller) joinCluster() error {
 
 // join adds the connections of the cluster to the controller.
 func (c *controller) join(connected *connections) {
-	c.connected = connected
+	c.cluster.connected = connected
 	each(c, func(j joiner) { j.Join(connected.client) })
 	passOwner(c)
 }
@@ -101,17 +101,17 @@ func (c *controller) takeListing(e nri.Event, problems []error, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, problem := range problems {
-		c.fail("CRI", problem)
+		c.counts.fail("CRI", problem)
 	}
 	if err != nil {
-		c.fail("CRI", err)
+		c.counts.fail("CRI", err)
 		return
 	}
 	recallGroups(&e, c.journal)
 	if _, err := c.assignment.Handle(e, true); err != nil {
-		c.fail("CRI", err)
+		c.counts.fail("CRI", err)
 	}
-	c.stale = true
+	c.cluster.stale = true
 	c.wake()
 }
 
@@ -123,7 +123,7 @@ func (c *controller) takeKubelet(r kubelet.Reading) error {
 	changed, err := c.hardware.TakeKubelet(r, c.opts.Clock())
 	if changed {
 		passOwner(c)
-		c.stale = true
+		c.cluster.stale = true
 		c.wake()
 	}
 	return err

@@ -100,7 +100,7 @@ func TestLimitedIsOneEvent(t *testing.T) {
 	say(&workload.Workload{Name: "of a file"}, "GuardFull", "busy") // of no pod
 	c.report("uid-web-1", v1alpha1.EventCPUPinFailed, "last", true)
 
-	if all := c.events.All(); len(all) != 7 || all[0].Reason != v1alpha1.EventCPUPinned || all[1].Text != "the group above" {
+	if all := c.counts.events.All(); len(all) != 7 || all[0].Reason != v1alpha1.EventCPUPinned || all[1].Text != "the group above" {
 		t.Errorf("the view has %d events: %+v", len(all), all)
 	}
 	var got []string

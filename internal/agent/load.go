@@ -41,12 +41,12 @@ type standalone struct {
 // load reads the agent's file and the workloads. If either cannot be read, the last good state stays in force: a typing
 // error disturbs nothing.
 func (c *controller) load() {
-	c.manifestProblem = c.loadConfig()
-	if c.manifestProblem == nil {
-		c.manifestProblem = c.loadWorkloads()
+	c.documents.manifestProblem = c.loadConfig()
+	if c.documents.manifestProblem == nil {
+		c.documents.manifestProblem = c.loadWorkloads()
 	}
-	if c.manifestProblem != nil {
-		c.fail("files not read, the last good ones stay in force", c.manifestProblem)
+	if c.documents.manifestProblem != nil {
+		c.counts.fail("files not read, the last good ones stay in force", c.documents.manifestProblem)
 	}
 }
 
@@ -68,39 +68,39 @@ func (c *controller) loadConfig() error {
 		cfg.History = old.History
 	}
 	if cfg.WorkloadDir != old.WorkloadDir {
-		c.watcher = manifest.NewWatcher(c.opts.ConfigFile, cfg.WorkloadDir)
+		c.documents.watcher = manifest.NewWatcher(c.opts.ConfigFile, cfg.WorkloadDir)
 	}
 	for _, w := range manifest.ConfigWarnings(c.opts.ConfigFile, cfg) {
 		c.opts.Log.Warn("configuration", "warning", w.Error())
 	}
 	c.opts.Config = cfg
 	c.inventory.Configure(workload.AdministratorOf(c.opts.ConfigFile, cfg))
-	c.stale = true // policies and the guard's threshold depend on both
+	c.cluster.stale = true // policies and the guard's threshold depend on both
 	return nil
 }
 
 func (c *controller) loadWorkloads() error {
 	if c.opts.Config.WorkloadDir == "" {
-		c.adopt(c.containers)
+		c.adopt(c.cluster.containers)
 		return nil
 	}
 	if c.inventory.Obstacle().Restores() {
 		c.adopt(nil) // whether or not the files can be read
 	}
 	admin := workload.AdministratorOf(c.opts.ConfigFile, c.opts.Config)
-	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, manifest.Before{Counted: c.counted, Held: c.held}, admin)
+	loaded, err := manifest.LoadWorkloads(c.opts.Config.WorkloadDir, manifest.Before{Counted: c.documents.counted, Held: c.documents.held}, admin)
 	if err != nil {
 		return err
 	}
-	c.counted, c.waiting, c.problems, c.held = loaded.Ready, loaded.Pending, loaded.Problems, nil
+	c.documents.counted, c.documents.waiting, c.documents.problems, c.documents.held = loaded.Ready, loaded.Pending, loaded.Problems, nil
 	for _, p := range loaded.Problems {
-		c.events.Add(view.Event{At: c.now(), About: p.Workload, Reason: v1alpha1.EventInvalidPolicy, Text: p.Err.Error(), Warning: true})
+		c.counts.events.Add(view.Event{At: c.counts.now(), About: p.Workload, Reason: v1alpha1.EventInvalidPolicy, Text: p.Err.Error(), Warning: true})
 		c.opts.Log.Warn(string(p.Kind), "file", p.File, "workload", p.Workload, "error", p.Err)
 	}
 	for _, p := range loaded.Pending {
 		c.opts.Log.Warn("workload waits", "workload", p.Workload.Name, "file", p.Workload.File, "reason", p.Reason)
 	}
-	c.adopt(slices.Concat(loaded.Ready, c.containers))
+	c.adopt(slices.Concat(loaded.Ready, c.cluster.containers))
 	return nil
 }
 
@@ -128,27 +128,27 @@ func (c *controller) adopt(all []workload.Workload) {
 	}
 	ready := make([]roster.Ready, 0, len(all))
 	for _, w := range all {
-		ready = append(ready, roster.Ready{Workload: w, Warnings: c.warningsOf(w.Name)})
+		ready = append(ready, roster.Ready{Workload: w, Warnings: c.documents.warningsOf(w.Name)})
 	}
 	var waiting []roster.Waiting
-	for _, p := range c.waiting {
+	for _, p := range c.documents.waiting {
 		waiting = append(waiting, roster.Waiting{Workload: p.Workload, Reason: p.Reason.Error()})
 	}
-	for _, p := range c.problems {
+	for _, p := range c.documents.problems {
 		waiting = append(waiting, roster.Waiting{Workload: workload.Workload{Name: p.Workload}, Damaged: true})
 	}
-	c.roster.Adopt(ready, waiting)
+	c.documents.roster.Adopt(ready, waiting)
 }
 
 // take passes the workloads and the shrinking groups to the inventory.
 func (s *standalone) take(c *controller, now time.Duration) {
-	changes := c.roster.Changes()
+	changes := c.documents.roster.Changes()
 	if s.taken == changes {
 		c.inventory.FollowLimits()
 	} else {
-		c.inventory.SetStandalone(c.roster.Standalone(), c.opts.Config.SharedPool)
+		c.inventory.SetStandalone(c.documents.roster.Standalone(), c.opts.Config.SharedPool)
 	}
-	if s.taken != changes || now >= c.nextCheckpoint {
+	if s.taken != changes || now >= c.turns.nextCheckpoint {
 		s.findPool(c)
 	}
 	s.taken = changes

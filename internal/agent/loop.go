@@ -38,27 +38,27 @@ import (
 type controller struct {
 	opts Options
 
-	mu sync.Mutex
-	counts
+	mu      sync.Mutex
+	counts  counts
 	host    *cgroup.Host
 	journal *journal.Journal
 	// reconciler applies the decisions.
 	reconciler *reconcile.Reconciler
-	documents
-	clusterState
+	documents  documents
+	cluster    clusterState
 	// inventory is what runs here, assignment which of it has which CPUs.
 	inventory  *inventory.Inventory
 	assignment *assignment.Assignment
-	beside
+	beside     beside
 	// hardware is the machine, as its kubelet divides it.
 	hardware *hardware.Node
 	// reported has the reported problems that still exist.
 	reported reported
 
-	woken chan struct{} // makes the loop run at once
-	turns
-	windows
-	built
+	woken   chan struct{} // makes the loop run at once
+	turns   turns
+	windows windows
+	built   built
 	// capabilities decide in this order. They are also reported, measured and remembered.
 	capabilities []capability.Capability
 }
@@ -106,19 +106,19 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, w writin
 	c.inventory = inventory.New(all, workload.AdministratorOf(opts.ConfigFile, opts.Config))
 	c.assignment = assignment.New(c.inventory)
 	c.hardware = hardware.NewNode(hardware.Options{
-		Root: opts.Root, Log: opts.Log, Fail: c.fail, Effective: all.EffectiveCPUs,
+		Root: opts.Root, Log: opts.Log, Fail: c.counts.fail, Effective: all.EffectiveCPUs,
 		Invalid: func(err error) { c.reportOnce("node labels", "", err) },
 	})
-	c.roster = roster.New(roster.Options{Host: host, Log: opts.Log, Fail: c.fail})
+	c.documents.roster = roster.New(roster.Options{Host: host, Log: opts.Log, Fail: c.counts.fail})
 	c.reconciler = newReconciler(c, w)
 	c.beside = beside{aside: w.aside}
 	if w.units != nil {
-		c.asking = systemd.NewAsking(c.reconciler, w.units, &c.mu, opts.Clock)
+		c.beside.asking = systemd.NewAsking(c.reconciler, w.units, &c.mu, opts.Clock)
 	}
 	c.built = built{offline: newWork(c, all), pins: newSets(c, all), burst: newQuotas(c)}
-	c.past = history.New(history.In(opts.Config.StateDir, opts.Config.History, opts.Log))
-	c.recorder = history.NewRecorder(c.past)
-	c.lastPass.Store(int64(opts.Clock()))
+	c.windows.past = history.New(history.In(opts.Config.StateDir, opts.Config.History, opts.Log))
+	c.windows.recorder = history.NewRecorder(c.windows.past)
+	c.windows.lastPass.Store(int64(opts.Clock()))
 	c.capabilities = capabilitiesOf(c)
 	c.recall()
 	return c
@@ -128,7 +128,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, w writin
 func newReconciler(c *controller, w writing) *reconcile.Reconciler {
 	return reconcile.New(reconcile.Options{
 		Host: c.host, Journal: c.journal, Applier: w.applier, Systemd: w.systemd,
-		Log: c.opts.Log, Report: c.drifted, Fail: c.fail, Owners: c.opts.settled(),
+		Log: c.opts.Log, Report: c.counts.drifted, Fail: c.counts.fail, Owners: c.opts.settled(),
 		Answered: func(group string, mems bool, list cpuset.Set) bool {
 			return inventory.IsAnswer(c.inventory, group, mems, list)
 		},
@@ -156,8 +156,8 @@ func (c *controller) recall() {
 		c.opts.Log.Warn("checkpoint ignored", "error", err)
 	}
 	var groups map[string]string
-	c.held, groups = heldBy(cp.Workloads, started)
-	c.roster.Recall(started, groups)
+	c.documents.held, groups = heldBy(cp.Workloads, started)
+	c.documents.roster.Recall(started, groups)
 	for _, one := range c.capabilities {
 		if err := one.Recall(cp.Sections); err != nil {
 			c.opts.Log.Warn("checkpoint ignored", "error", err)
@@ -169,8 +169,8 @@ func (c *controller) recall() {
 func (c *controller) run(ctx context.Context) error {
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		c.asking.Run(ctx, func() {
-			c.nextSecond = 0
+		c.beside.asking.Run(ctx, func() {
+			c.turns.nextSecond = 0
 			c.wake()
 		})
 	})
@@ -185,11 +185,11 @@ func (c *controller) run(ctx context.Context) error {
 			c.mu.Lock()
 			c.opts.Log.Info("reload")
 			c.load()
-			c.nextSecond = 0
+			c.turns.nextSecond = 0
 			c.mu.Unlock()
 		case <-c.woken:
 			c.makeDue()
-		case <-c.changed():
+		case <-c.cluster.changed():
 			c.makeDue()
 		case <-timer.C:
 		}
@@ -200,7 +200,7 @@ func (c *controller) run(ctx context.Context) error {
 // makeDue makes the next pass do the work of once a second.
 func (c *controller) makeDue() {
 	c.mu.Lock()
-	c.nextSecond = 0
+	c.turns.nextSecond = 0
 	c.mu.Unlock()
 }
 
@@ -214,7 +214,7 @@ func (c *controller) wake() {
 
 // pass looks at every group that is due and returns how long to sleep.
 func (c *controller) pass() time.Duration {
-	c.asking.Begin()
+	c.beside.asking.Begin()
 	now, next := c.secondStep()
 	each(c, func(l looker) {
 		c.mu.Lock()
@@ -224,7 +224,7 @@ func (c *controller) pass() time.Duration {
 			c.lookStep(l, i)
 		}
 	})
-	c.asking.End()
+	c.beside.asking.End()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	each(c, func(w waker) { next = w.Next(next) })
@@ -237,26 +237,26 @@ func (c *controller) secondStep() (now, next time.Duration) {
 	defer c.mu.Unlock()
 	now = c.opts.Clock()
 	c.inventory.Now(now)
-	c.lastPass.Store(int64(now))
-	due := now >= c.nextSecond
+	c.windows.lastPass.Store(int64(now))
+	due := now >= c.turns.nextSecond
 	each(c, func(p pacer) { due = p.Turn(now) || due })
 	if due {
-		failures := c.failures
+		failures := c.counts.failures
 		c.everySecond(now)
-		c.stepped("second", c.opts.Clock()-now, failures)
-		c.nextSecond = now + time.Second
+		c.counts.stepped("second", c.opts.Clock()-now, failures)
+		c.turns.nextSecond = now + time.Second
 	}
-	return now, c.nextSecond
+	return now, c.turns.nextSecond
 }
 
 // lookStep looks at one group.
 func (c *controller) lookStep(l looker, i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	began, failures := c.opts.Clock(), c.failures
+	began, failures := c.opts.Clock(), c.counts.failures
 	l.Look(i)
 	moveQuotas(c)
-	c.stepped("look", c.opts.Clock()-began, failures)
+	c.counts.stepped("look", c.opts.Clock()-began, failures)
 }
 
 // moveQuotas writes the moves of quotas that the capabilities decided.
@@ -277,7 +277,7 @@ func observe(c *controller, now time.Duration) *capability.Node {
 		Isolated: c.hardware.CPUs.Isolated.Union(c.hardware.Partitioned()),
 		Topology: c.inventory.Topology(), Obstacle: c.inventory.Obstacle(), Koordlet: c.inventory.Koordlet(),
 		Containers: c.assignment.Running(), Exclusive: c.assignment.Exclusive(), HasOffline: c.assignment.HasOffline(),
-		Policies: c.inventory.Policies(), Wide: c.wide,
+		Policies: c.inventory.Policies(), Wide: c.turns.wide,
 	}
 	n.Present, n.OfflinePods = c.inventory.Here()
 	return n
@@ -293,7 +293,7 @@ func (u urgently) Record(desired []plan.Desired) error { return u.loop.reconcile
 // Urgent writes the desired settings of one group at once.
 func (u urgently) Urgent(group string, desired []plan.Desired) {
 	if u.loop.reconciler.Urgent(group, desired) {
-		u.loop.asking.Urgent(group)
+		u.loop.beside.asking.Urgent(group)
 	}
 }
 
@@ -316,23 +316,23 @@ func (c *controller) decide(now time.Duration) {
 	}
 	moveQuotas(c)
 	each(c, func(m quotaMover) { c.reconciler.Quotas().LetGo(now, m.Unasked) })
-	c.wide, c.pods = n.Wide, n.Pods
+	c.turns.wide, c.turns.pods = n.Wide, n.Pods
 	for _, group := range all.Touched {
 		c.reconciler.Touch(group)
 	}
 	switch {
 	case all.Held:
-		c.unmoved.hold(c, now)
-	case !c.asking.IsAsking():
+		c.turns.unmoved.hold(c, now)
+	case !c.beside.asking.IsAsking():
 		c.bring(now, all.Settings)
 	}
-	c.unmoved.is = all.Held
+	c.turns.unmoved.is = all.Held
 	for _, e := range all.Events {
 		c.report(e.PodUID, e.Reason, e.Text, e.Warning)
 	}
 	for _, a := range all.Annotations {
-		if p := c.inventory.Pod(a.PodUID); c.connected != nil && p != nil && p.Object.UID != "" {
-			c.connected.client.Annotate(p.Object, a.Key, &a.Value)
+		if p := c.inventory.Pod(a.PodUID); c.cluster.connected != nil && p != nil && p.Object.UID != "" {
+			c.cluster.connected.client.Annotate(p.Object, a.Key, &a.Value)
 		}
 	}
 }
@@ -348,54 +348,54 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 	each(c, func(o observer) { o.Saw(now, &report) })
 	for _, e := range report.Events {
 		if e.Reason == v1alpha1.EventHostDrift {
-			c.work.Drifted()
+			c.counts.work.Drifted()
 		}
-		c.report(cmp.Or(c.pods[e.Group], observed.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
+		c.report(cmp.Or(c.turns.pods[e.Group], observed.PodOf(c.assignment.Running(), e.Group)), e.Reason, e.Text, true)
 	}
-	c.failEach(report.Errors)
+	c.counts.failEach(report.Errors)
 }
 
 // everySecond does the work that need not follow a group's period: files, groups that come and go, the node guard, the
 // checkpoint.
 func (c *controller) everySecond(now time.Duration) {
-	if c.watcher.Changed() {
+	if c.documents.watcher.Changed() {
 		c.load()
 	}
 	c.takeCluster()
 	c.memorise()
 	c.receive()
-	c.roster.Find(now)
+	c.documents.roster.Find(now)
 	c.readMachine(now)
-	if c.connected == nil {
-		c.standalone.take(c, now)
+	if c.cluster.connected == nil {
+		c.documents.standalone.take(c, now)
 	}
 	c.decide(now)
-	c.recorder.Record(now, c.opts.Now(), c.capabilities)
+	c.windows.recorder.Record(now, c.opts.Now(), c.capabilities)
 	c.publish()
 	if err := c.journal.Tidy(); err != nil {
-		c.fail("journal", err)
+		c.counts.fail("journal", err)
 	}
-	if now >= c.nextCheckpoint {
+	if now >= c.turns.nextCheckpoint {
 		c.writeCheckpoint(now)
 	}
-	c.ready = c.manifestProblem == nil
+	c.windows.ready = c.documents.manifestProblem == nil
 }
 
 // readMachine reads the present CPUs of the host and its bandwidth slice, and passes the consequences on.
 func (c *controller) readMachine(now time.Duration) {
 	c.opts.readSlice()
 	reserved, _ := cpuset.Parse(c.opts.Config.ReservedCPUs) // checked when read
-	if facts, changed := c.hardware.Read(now, reserved, c.node()); changed {
+	if facts, changed := c.hardware.Read(now, reserved, c.cluster.node()); changed {
 		c.assignment.SetFacts(facts)
-		c.stale = true
+		c.cluster.stale = true
 	}
 }
 
 func (c *controller) writeCheckpoint(now time.Duration) {
-	c.nextCheckpoint = now + checkpointEvery
-	each(c, func(r rememberer) { r.Forget(c.settled) })
+	c.turns.nextCheckpoint = now + checkpointEvery
+	each(c, func(r rememberer) { r.Forget(c.cluster.settled) })
 	if err := c.checkpoint().Save(c.opts.Config.StateDir); err != nil {
-		c.fail("checkpoint", err)
+		c.counts.fail("checkpoint", err)
 	}
 }
 
@@ -407,9 +407,9 @@ const lastLooks = 10 * time.Second
 func (c *controller) stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
-	c.asking.AtOnce()                // there is no next pass
-	c.unmoved.since = c.opts.Clock() // letFall restores the lists below, after the quotas
+	c.turns.ended = true
+	c.beside.asking.AtOnce()               // there is no next pass
+	c.turns.unmoved.since = c.opts.Clock() // letFall restores the lists below, after the quotas
 	if each(c, ender.End); !c.opts.RestoreOnStop {
 		c.decide(c.opts.Clock())
 	}
@@ -419,7 +419,7 @@ func (c *controller) stop() error {
 		return e.Target.Knob != string(cgroup.KnobCPUs) && capability.Reverts(infos, e.Owner)
 	}
 	drifted, failed := quotas.Leave(ends)
-	if c.unmoved.is { // the lists were not restored by decide
+	if c.turns.unmoved.is { // the lists were not restored by decide
 		c.reported.forget(notBack, nil) // the end names all values that stay
 		failed += letFall(c)
 	}
@@ -428,19 +428,19 @@ func (c *controller) stop() error {
 	if c.opts.RestoreOnStop {
 		looking, cancel := context.WithTimeout(context.Background(), lastLooks)
 		defer cancel()
-		c.aside.AtOnce(c.opts.narrowing.Within(looking))
+		c.beside.aside.AtOnce(c.opts.narrowing.Within(looking))
 		c.reconciler.Want(nil)
 		report, _ := c.reconciler.Pass(c.opts.Clock())
-		c.failEach(report.Errors)
+		c.counts.failEach(report.Errors)
 		more, worse := quotas.Leave(func(e journal.Entry) bool { return !ends(e) })
 		drifted, failed = drifted+more, failed+worse
 	}
 	each(c, closer.Close)
-	c.roster.Close()
+	c.documents.roster.Close()
 	if err := c.reconciler.Close(); err != nil {
-		c.fail("release", err)
+		c.counts.fail("release", err)
 	}
-	c.aside.Wait()
+	c.beside.aside.Wait()
 	c.opts.Log.Info("agent stopped", "drifted", drifted, "failed", failed)
 	switch {
 	case failed > 0:

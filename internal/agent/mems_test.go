@@ -44,7 +44,7 @@ func TestKubeletOwnsMemoryNodes(t *testing.T) {
 					t.Errorf("the next agent takes the policy for %q", got)
 				}
 				var status v1alpha1.NodeTopologyStatus
-				m.controls.pins.AddConditions(&status)
+				m.controls.built.pins.AddConditions(&status)
 				for _, one := range status.Conditions {
 					if one.Type == v1alpha1.ConditionPinnable && (one.Status != "True" || (one.Message != "") != c.owned) {
 						t.Errorf("condition %+v", one)

@@ -50,14 +50,18 @@ func (n *counts) stepped(name string, took time.Duration, failures uint64) {
 // measured returns the data that each scrape reads.
 func (c *controller) measured() *metrics.Agent {
 	return &metrics.Agent{
-		Lock: &c.mu, Version: c.opts.Version, Work: c.work, Capabilities: c.capabilities,
-		Problems: func() int { return len(c.problems) + len(c.standalone.unpooled) + len(c.waiting) },
-		History:  func() metrics.History { return metrics.History{Size: c.past.Size(), Lost: c.recorder.Lost()} },
+		Lock: &c.mu, Version: c.opts.Version, Work: c.counts.work, Capabilities: c.capabilities,
+		Problems: func() int {
+			return len(c.documents.problems) + len(c.documents.standalone.unpooled) + len(c.documents.waiting)
+		},
+		History: func() metrics.History {
+			return metrics.History{Size: c.windows.past.Size(), Lost: c.windows.recorder.Lost()}
+		},
 		NRI: func() (nri.Status, bool) {
-			if c.connected == nil {
+			if c.cluster.connected == nil {
 				return nri.Status{}, false
 			}
-			return c.connected.runtime.NRI()
+			return c.cluster.connected.runtime.NRI()
 		},
 	}
 }

@@ -45,7 +45,7 @@ func (m *machine) shows(pods map[string]map[string]string) {
 	c := m.controls
 	c.mu.Lock()
 	c.inventory.Take(&cluster.Snapshot{Generation: 1, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 4000}, Pods: all})
-	c.stale = true
+	c.cluster.stale = true
 	c.mu.Unlock()
 	m.run(3*time.Second, 0)
 }
@@ -79,7 +79,7 @@ func TestMove(t *testing.T) {
 				m.joins()
 				c := m.controls
 				c.mu.Lock()
-				c.pins.Join(wrote)
+				c.built.pins.Join(wrote)
 				if err := kubeletSays(c, kubelet.Reading{Whole: true}); err != nil {
 					t.Error(err)
 				}

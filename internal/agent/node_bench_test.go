@@ -99,9 +99,9 @@ func (n *fullNode) begins(b *testing.B, measured costs) {
 	}
 	c.mu.Unlock()
 	measured.of(b, "synchronize", func() { n.answers(n.all) })
-	c.nextSecond = 0
-	if c.pass(); !c.ready || len(c.assignment.Snapshot().Rows) < len(n.pods) {
-		b.Fatalf("ready %t, %d containers known", c.ready, len(c.assignment.Snapshot().Rows))
+	c.turns.nextSecond = 0
+	if c.pass(); !c.windows.ready || len(c.assignment.Snapshot().Rows) < len(n.pods) {
+		b.Fatalf("ready %t, %d containers known", c.windows.ready, len(c.assignment.Snapshot().Rows))
 	}
 }
 

@@ -181,7 +181,7 @@ func TestBoundaryThatStaysIsSaidOnce(t *testing.T) {
 				m.run(2*orphanedAfter, 0)
 				warned("of another problem", 2)
 				m.controls.mu.Lock()
-				m.controls.unmoved.is = false // as if the runtime had reported for a moment
+				m.controls.turns.unmoved.is = false // as if the runtime had reported for a moment
 				m.controls.mu.Unlock()
 				m.run(2*orphanedAfter, 0)
 				warned("held again", 3)

@@ -231,10 +231,10 @@ func TestStartWaitsForSystemd(t *testing.T) {
 				m.controls.reconciler.Urgent("other.scope", place.Desired{Group: "other.scope", CPUs: cpuset.Set{}.Add(0)}.Settings())
 				var loop sync.WaitGroup
 				ctx, cancel := context.WithCancel(t.Context())
-				loop.Go(func() { m.controls.asking.Run(ctx, func() {}) })
+				loop.Go(func() { m.controls.beside.asking.Run(ctx, func() {}) })
 				loop.Go(func() {
 					<-m.controls.woken
-					m.controls.asking.End()
+					m.controls.beside.asking.End()
 				})
 				began := time.Now()
 				if _, err := m.controls.Handle(t.Context(), event(nri.Start, "x", "podx.slice/x.scope")); err != nil {

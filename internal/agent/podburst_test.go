@@ -86,7 +86,7 @@ func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 					return
 				}
 				m.controls.mu.Lock()
-				m.controls.burst.Yield(podUID)
+				m.controls.built.burst.Yield(podUID)
 				moveQuotas(m.controls)
 				m.controls.mu.Unlock()
 				wantBurst(t, m, podPath, "0")

@@ -44,7 +44,7 @@ func inPod(t *testing.T, f func(t *testing.T, m *machine)) {
 // tenants makes these containers the node's containers from the next second on.
 func (m *machine) tenants(all ...workload.Workload) {
 	m.controls.mu.Lock()
-	m.controls.containers, m.controls.settled = all, true
+	m.controls.cluster.containers, m.controls.cluster.settled = all, true
 	m.controls.load()
 	m.controls.mu.Unlock()
 }

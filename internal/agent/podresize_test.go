@@ -26,7 +26,7 @@ func (m *machine) resizes(q quotas, quota unit.Micros) {
 		q.set(podPath, quota)
 	}
 	m.controls.mu.Lock()
-	m.controls.burst.Yield(podUID)
+	m.controls.built.burst.Yield(podUID)
 	moveQuotas(m.controls)
 	m.controls.mu.Unlock()
 	q.set(podPath+"/c1", quota)

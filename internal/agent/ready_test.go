@@ -34,7 +34,7 @@ func TestReadyOnceTheRuntimeTells(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.mu.Lock()
-			c.connected.runtime = runtime
+			c.cluster.connected.runtime = runtime
 			c.mu.Unlock()
 			time.Sleep(time.Minute)
 			if text := m.unready(); !strings.Contains(text, want) || want == "" && text != "" {

@@ -31,14 +31,14 @@ func (r reported) forget(about string, now map[string]bool) {
 
 // report reports on a pod, or with an empty uid on the node: in the log, and in a cluster as an event.
 func (c *controller) report(uid, reason, text string, warning bool) {
-	c.work.Reported(reason)
+	c.counts.work.Reported(reason)
 	log := map[bool]func(string, ...any){false: c.opts.Log.Info, true: c.opts.Log.Warn}[warning]
 	pod := c.inventory.NameOf(uid)
-	c.events.Add(view.Event{At: c.now(), About: pod, Reason: reason, Text: text, Warning: warning})
+	c.counts.events.Add(view.Event{At: c.counts.now(), About: pod, Reason: reason, Text: text, Warning: warning})
 	log(reason, "pod", pod, "text", text)
 	e := cluster.Event{Reason: reason, Text: text, Warning: warning}
-	if c.connected.tell(c.inventory.Pod(uid), e); uid == "" && c.connected != nil {
-		c.connected.client.Event(e)
+	if c.cluster.connected.tell(c.inventory.Pod(uid), e); uid == "" && c.cluster.connected != nil {
+		c.cluster.connected.client.Event(e)
 	}
 }
 
@@ -47,10 +47,10 @@ func (c *controller) report(uid, reason, text string, warning bool) {
 func limited(c *controller) func(w *workload.Workload, cause, text string) {
 	const reason = v1alpha1.EventCPUBurstLimited
 	return func(w *workload.Workload, cause, text string) {
-		c.work.Reported(reason)
-		c.events.Renew(view.Event{At: c.now(), About: w.Name, Reason: reason, Text: text})
+		c.counts.work.Reported(reason)
+		c.counts.events.Renew(view.Event{At: c.counts.now(), About: w.Name, Reason: reason, Text: text})
 		c.opts.Log.Info(reason, "workload", w.Name, "reason", text)
-		c.connected.tell(c.inventory.Pod(w.Pod.UID), cluster.Event{Reason: reason, Text: w.Name + ": " + text, Topic: w.Name + " " + cause})
+		c.cluster.connected.tell(c.inventory.Pod(w.Pod.UID), cluster.Event{Reason: reason, Text: w.Name + ": " + text, Topic: w.Name + " " + cause})
 	}
 }
 
@@ -78,7 +78,7 @@ const (
 
 // publish writes the NodeTopology of this node.
 func (c *controller) publish() {
-	if c.connected == nil {
+	if c.cluster.connected == nil {
 		return
 	}
 	s := c.assignment.Snapshot()
@@ -88,13 +88,13 @@ func (c *controller) publish() {
 	}
 	status.AgentVersion = c.opts.Version
 	switch {
-	case c.manifestProblem != nil:
-		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.manifestProblem.Error())
-	case c.unheard != nil:
-		status.SetCondition(v1alpha1.ConditionReady, false, "Listen", c.unheard.Error())
+	case c.documents.manifestProblem != nil:
+		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.documents.manifestProblem.Error())
+	case c.windows.unheard != nil:
+		status.SetCondition(v1alpha1.ConditionReady, false, "Listen", c.windows.unheard.Error())
 	default:
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
 	each(c, func(a conditioner) { a.AddConditions(&status) })
-	c.connected.client.Publish(&spec, &status)
+	c.cluster.connected.client.Publish(&spec, &status)
 }

@@ -31,7 +31,7 @@ func (m *machine) saysState(state string) {
 		Pods: []*cluster.Pod{c.inventory.Pod("u")}, ConfigMaps: strategy.Maps{strategy.BerthConfig: data},
 	})
 	c.reportProblems()
-	c.stale = true
+	c.cluster.stale = true
 	c.mu.Unlock()
 	m.run(4*time.Second, 0.1)
 }
@@ -51,7 +51,7 @@ func (m *machine) pinnable() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var status v1alpha1.NodeTopologyStatus
-	c.pins.AddConditions(&status)
+	c.built.pins.AddConditions(&status)
 	one := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionPinnable)
 	return string(one.Status) + " " + one.Reason + ": " + one.Message
 }

@@ -280,7 +280,7 @@ func (b *bed) runs() {
 	var all errgroup.Group
 	all.Go(func() error { return c.serve(ctx, w) })
 	all.Go(func() error { return c.run(ctx) })
-	all.Go(func() error { return c.recorder.Run(ctx) })
+	all.Go(func() error { return c.windows.recorder.Run(ctx) })
 	all.Go(func() error { return opts.narrowing.Run(ctx) })
 	for _, one := range c.capabilities {
 		if w, works := one.(worker); works {
@@ -322,7 +322,7 @@ func (b *bed) knows(more ...*cluster.Pod) {
 		Generation: b.taken, PodsFrom: cluster.APIServer, Pods: all,
 		Node: cluster.Node{UID: "n", AllocatableMilli: int64(b.right.CPUs.Size()) * 1000},
 	})
-	c.settled, c.stale = true, true
+	c.cluster.settled, c.cluster.stale = true, true
 	c.mu.Unlock()
 	e := nri.Event{Kind: nri.Synchronize}
 	for _, p := range all {

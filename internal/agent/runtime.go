@@ -26,11 +26,11 @@ func (c *controller) Handle(ctx context.Context, e nri.Event) (nri.Reply, error)
 		if final || !errors.Is(err, inventory.ErrUnknownPod) {
 			c.wake()
 			if e.Kind == nri.Start { // the container's settings must be in effect before it runs
-				c.asking.Await(ctx, e.Container.CgroupPath)
+				c.beside.asking.Await(ctx, e.Container.CgroupPath)
 			}
 			return reply, err
 		}
-		c.connected.client.Refresh()
+		c.cluster.connected.client.Refresh()
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
@@ -46,9 +46,9 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.ended && mustAnswer(e):
+	case c.turns.ended && mustAnswer(e):
 		return nri.Reply{}, errEnded
-	case c.ended:
+	case c.turns.ended:
 		return nri.Reply{}, nil
 	}
 	c.inventory.Now(c.opts.Clock())
@@ -56,7 +56,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	if e.Kind == nri.Update {
 		each(c, func(y yielder) { y.Yield(e.Pod.UID) })
 	}
-	c.stale = true
+	c.cluster.stale = true
 	for _, one := range c.capabilities {
 		if a, answers := one.(answerer); answers { // there is one: an answer is journaled before it leaves
 			return a.Answer(e, final)

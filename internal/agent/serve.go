@@ -47,8 +47,8 @@ func (c *controller) serve(ctx context.Context, w *window.Window) error {
 	}
 	return w.Serve(ctx, window.Answers{
 		Healthy: c.healthy, Ready: c.unready, Metrics: registry, Listens: c.listens,
-		Views: web.NewNode((&viewer{agent: c}).look, c.opts.Log).With(c.past).Handler(), Review: c.connected.review(),
-		Queries: query.New(c.past, c.opts.Log).Handler(),
+		Views: web.NewNode((&viewer{agent: c}).look, c.opts.Log).With(c.windows.past).Handler(), Review: c.cluster.connected.review(),
+		Queries: query.New(c.windows.past, c.opts.Log).Handler(),
 	})
 }
 
@@ -66,7 +66,7 @@ func (s *connections) review() window.Review {
 
 // healthy returns an error if the loop hangs. It does not lock, because a hanging loop holds the lock.
 func (c *controller) healthy() error {
-	if late := c.opts.Clock() - time.Duration(c.lastPass.Load()); late > deadLoop {
+	if late := c.opts.Clock() - time.Duration(c.windows.lastPass.Load()); late > deadLoop {
 		return fmt.Errorf("no pass for %s", late.Round(time.Second))
 	}
 	return nil
@@ -80,21 +80,21 @@ func (c *controller) unready() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.manifestProblem != nil:
-		return "", c.manifestProblem
-	case c.unheard != nil:
-		return "", c.unheard
-	case !c.ready:
+	case c.documents.manifestProblem != nil:
+		return "", c.documents.manifestProblem
+	case c.windows.unheard != nil:
+		return "", c.windows.unheard
+	case !c.windows.ready:
 		return "first pass not finished", nil
-	case c.connected == nil:
+	case c.cluster.connected == nil:
 		return "", nil
 	}
-	return c.connected.runtime.Missing(), nil
+	return c.cluster.connected.runtime.Missing(), nil
 }
 
 // listens records why the agent does not listen at its address, nil once it does.
 func (c *controller) listens(busy error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unheard = busy
+	c.windows.unheard = busy
 }

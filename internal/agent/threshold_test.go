@@ -27,7 +27,7 @@ func TestSharePoolThresholdFollows(t *testing.T) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.inventory.Take(&cluster.Snapshot{Generation: 1, ConfigMaps: maps, PodsFrom: cluster.APIServer})
-			c.stale = true
+			c.cluster.stale = true
 		}
 		for _, step := range []struct {
 			what string
@@ -45,7 +45,7 @@ func TestSharePoolThresholdFollows(t *testing.T) {
 			time.Sleep(3 * time.Second) // some passes
 			c.mu.Lock()
 			var guard burst.NodeStatus
-			if err := c.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil || guard.Threshold != step.want {
+			if err := c.built.burst.Outcome(time.Now()).Node.Decode("node", &guard); err != nil || guard.Threshold != step.want {
 				t.Errorf("%s: %v, want %v: %v", step.what, guard.Threshold, step.want, err)
 			}
 			c.mu.Unlock()

@@ -18,7 +18,7 @@ func TestUpdatedGroupsAreLookedAt(t *testing.T) {
 		pass := func(at time.Duration) int {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			for _, group := range c.pins.Decide(&capability.Node{}).Touched {
+			for _, group := range c.built.pins.Decide(&capability.Node{}).Touched {
 				c.reconciler.Touch(group)
 			}
 			report, _ := c.reconciler.Pass(time.Hour + at)

@@ -241,8 +241,8 @@ func (m *machine) stop() error {
 // kill ends the agent between two passes without an orderly end, as SIGKILL does.
 func (m *machine) kill() {
 	m.end()
-	m.controls.burst.Close() // the kernel closes the files of a dead process
-	m.controls.roster.Close()
+	m.controls.built.burst.Close() // the kernel closes the files of a dead process
+	m.controls.documents.roster.Close()
 	m.closeJournal()
 }
 

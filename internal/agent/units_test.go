@@ -35,7 +35,7 @@ func (m *machine) hasSystemd(units cgroupfile.Units) {
 	c := m.controls
 	later := systemd.NewLater(units)
 	c.reconciler = newReconciler(c, writing{applier: newApplier(c.opts, c.host, c.journal, later, nil), systemd: true})
-	c.asking = systemd.NewAsking(c.reconciler, later, &c.mu, c.opts.Clock)
+	c.beside.asking = systemd.NewAsking(c.reconciler, later, &c.mu, c.opts.Clock)
 }
 
 // While systemd is slow, the loop continues and the mutex is free. An agent that ends waits for systemd: a late request
@@ -58,7 +58,7 @@ func TestSystemdHoldsNobodyUp(t *testing.T) {
 		for range 2 {
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if late := c.opts.Clock() - time.Duration(c.lastPass.Load()); late > time.Second {
+			if late := c.opts.Clock() - time.Duration(c.windows.lastPass.Load()); late > time.Second {
 				t.Errorf("no pass for %s", late)
 			}
 		}

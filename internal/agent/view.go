@@ -63,7 +63,7 @@ func (v *viewer) copied() (f view.Facts, problems []string, said []view.Said, co
 	c := v.agent
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f = view.Facts{Version: c.opts.Version, At: c.opts.Now(), Events: c.events.All()}
+	f = view.Facts{Version: c.opts.Version, At: c.opts.Now(), Events: c.counts.events.All()}
 	problems, said = c.gather(f.At)
 	return f, problems, said, c.assignment.Running()
 }
