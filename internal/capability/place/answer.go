@@ -21,12 +21,12 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 	c := p.container(id)
 	c.seen = false
 	n.settleToAnswer()
-	if (p.wait || p.behind) && p.grant == nil && p.kind(c) != other {
+	if (p.has.wait || p.has.behind) && p.has.grant == nil && p.kind(c) != other {
 		n.Remove(id)
-		if p.behind && p.until == 0 {
-			p.until = n.now + mostWait
+		if p.has.behind && p.has.until == 0 {
+			p.has.until = n.now + mostWait
 		}
-		return Answer{}, fmt.Errorf("create container %s of pod %s: %w: %s", name, p.key(), ErrRefused, p.denied)
+		return Answer{}, fmt.Errorf("create container %s of pod %s: %w: %s", name, p.key(), ErrRefused, p.has.denied)
 	}
 	var a Answer
 	if d, found := n.desired(p, c); found {

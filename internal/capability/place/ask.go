@@ -45,9 +45,9 @@ func (n *Node) DesiredPods() []DesiredPod {
 	}
 	var desired []DesiredPod
 	for _, p := range n.sorted() {
-		if p.grant != nil && !p.borrows() {
+		if p.has.grant != nil && !p.borrows() {
 			desired = append(desired, DesiredPod{
-				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.grant.List() + " have exclusive CPUs",
+				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.has.grant.List() + " have exclusive CPUs",
 			})
 		}
 	}
@@ -89,7 +89,7 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 	if !o.open || o.untouched(p) || !c.live() {
 		return d, false
 	}
-	if p.grant != nil && o.granted(&d, p, c) {
+	if p.has.grant != nil && o.granted(&d, p, c) {
 		return d, true
 	}
 	d.CPUs, d.Offline = o.poolFor(p, c), p.spec.Offline && o.pool.Restricts(true)
@@ -108,22 +108,22 @@ func (o *outcome) desired(p *pod, c *container) (Desired, bool) {
 
 // granted fills in d from the pod's grant, or returns false if the grant has nothing for the container.
 func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
-	if one, found := p.grant.Parts[c.Name]; found && !c.Sandbox {
+	if one, found := p.has.grant.Parts[c.Name]; found && !c.Sandbox {
 		d.CPUs, d.Mems, d.Pinned, d.NoQuota, d.Serves = one.CPUs, o.facts.memsOf(one), true, true, p.key()
-		d.Why = "exclusive CPUs, " + p.grant.From.String()
+		d.Why = "exclusive CPUs, " + p.has.grant.From.String()
 		if p.borrows() {
 			d.Borrowed, d.NoQuota, d.Why = p.lent(c.Name).CPUs, false, p.burstWhy(c.Name)
 			d.CPUs = d.CPUs.Union(d.Borrowed)
 		}
-		if p.putOff != nil {
-			d.Why += "; " + p.putOff.why
+		if p.asked.putOff != nil {
+			d.Why += "; " + p.asked.putOff.why
 		}
 		if o.facts.MemsOwner != "" {
 			d.Why += "; " + o.facts.MemsOwner
 		}
 		return true
 	}
-	if one := p.apps(p.grant.Parts); p.kind(c) == initial && !one.CPUs.IsEmpty() {
+	if one := p.apps(p.has.grant.Parts); p.kind(c) == initial && !one.CPUs.IsEmpty() {
 		d.CPUs, d.Mems, d.Pinned, d.Serves = one.CPUs, o.facts.memsOf(one), true, p.key()
 		d.Why = "it ends before the containers start whose CPUs it has"
 		return true
@@ -136,10 +136,10 @@ func (p *pod) refused(c *container) (why, word string) {
 	switch kind := p.kind(c); {
 	case c.Sandbox || kind != app && kind != sidecar:
 		return "", ""
-	case p.denied == "" && p.grant == nil && len(p.problems) > 0:
-		return p.problems.Line(), "InvalidPolicy"
+	case p.has.denied == "" && p.has.grant == nil && len(p.asked.problems) > 0:
+		return p.asked.problems.Line(), "InvalidPolicy"
 	}
-	return p.denied, p.word
+	return p.has.denied, p.has.word
 }
 
 // sharedWhy returns the reason why a container has the CPUs of the shared pool.

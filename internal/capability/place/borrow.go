@@ -27,14 +27,14 @@ func (n *Node) Borrowers() []lending.Borrower {
 // without a name is for all.
 func (p *pod) borrowers() []lending.Borrower {
 	var all []lending.Borrower
-	for _, c := range p.pin.Pinned {
+	for _, c := range p.asked.pin.Pinned {
 		m := p.running(c.Name)
-		part := p.grant.Parts[c.Name].CPUs
+		part := p.has.grant.Parts[c.Name].CPUs
 		if m == nil || part.IsEmpty() {
 			continue
 		}
 		b := lending.Borrower{PodUID: p.uid, Container: c.Name, ContainerID: m.ID, Reserved: part, Limit: unit.MilliCPUs(c.Limit)}
-		if p.pin.PerPod {
+		if p.asked.pin.PerPod {
 			b.Container, b.ContainerID = "", ""
 			return []lending.Borrower{b}
 		}
@@ -58,10 +58,10 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 		if p == nil || !p.borrows() {
 			continue
 		}
-		if p.loans == nil {
-			p.loans = map[string]lending.Lent{}
+		if p.has.loans == nil {
+			p.has.loans = map[string]lending.Lent{}
 		}
-		p.loans[l.Container] = l.Choose(held[i], p.reserved(l.Container).Size(), n.unreserved(p), use)
+		p.has.loans[l.Container] = l.Choose(held[i], p.reserved(l.Container).Size(), n.unreserved(p), use)
 	}
 }
 
@@ -70,28 +70,28 @@ func (n *Node) held(loans []lending.Loan) []lending.Lent {
 	held := make([]lending.Lent, len(loans))
 	for i, l := range loans {
 		if p := n.pods[l.PodUID]; p != nil {
-			held[i] = p.loans[l.Container]
+			held[i] = p.has.loans[l.Container]
 			held[i].Used = l.Used
 		}
 	}
 	for _, p := range n.pods {
-		for name, l := range p.loans {
+		for name, l := range p.has.loans {
 			p.gives(name, l.CPUs)
 		}
-		p.loans = nil
+		p.has.loans = nil
 	}
 	return held
 }
 
 // borrows reports whether the pod has reserved CPUs and may also use others.
-func (p *pod) borrows() bool { return p.grant != nil && p.grant.Burst }
+func (p *pod) borrows() bool { return p.has.grant != nil && p.has.grant.Burst }
 
 // running returns the running container of this name, or nil. With a limit of the pod, it may be any container with a
 // part.
 func (p *pod) running(name string) *container {
 	for _, c := range p.containers {
-		_, pinned := p.grant.Parts[c.Name]
-		if c.Phase == observed.Running && !c.Sandbox && (c.Name == name || p.pin.PerPod && pinned) {
+		_, pinned := p.has.grant.Parts[c.Name]
+		if c.Phase == observed.Running && !c.Sandbox && (c.Name == name || p.asked.pin.PerPod && pinned) {
 			return c
 		}
 	}
@@ -100,10 +100,10 @@ func (p *pod) running(name string) *container {
 
 func (p *pod) reserved(container string) cpuset.Set {
 	if container != "" {
-		return p.grant.Parts[container].CPUs
+		return p.has.grant.Parts[container].CPUs
 	}
 	var all cpuset.Set
-	for _, one := range p.grant.Parts {
+	for _, one := range p.has.grant.Parts {
 		all = all.Union(one.CPUs)
 	}
 	return all
@@ -114,10 +114,10 @@ func (p *pod) lent(container string) lending.Lent {
 	if !p.borrows() {
 		return lending.Lent{}
 	}
-	if p.pin.PerPod {
+	if p.asked.pin.PerPod {
 		container = ""
 	}
-	return p.loans[container]
+	return p.has.loans[container]
 }
 
 // unreserved returns the cores of the pod's domain that are wholly in the shared pool, in the order of the topology. It
@@ -126,7 +126,7 @@ func (o *outcome) unreserved(p *pod) []cpuset.Set {
 	t := o.facts.Machine.Topology()
 	_, domain := lending.Domain(t, p.reserved(""))
 	for _, c := range p.containers {
-		if _, pinned := p.grant.Parts[c.Name]; pinned && c.live() && !c.Bound.IsEmpty() {
+		if _, pinned := p.has.grant.Parts[c.Name]; pinned && c.live() && !c.Bound.IsEmpty() {
 			domain = domain.Intersect(c.Bound) // the group above may have no other CPUs
 		}
 	}
@@ -144,21 +144,21 @@ func (o *outcome) unreserved(p *pod) []cpuset.Set {
 // that the answer which reserves a core makes its borrowers leave.
 func (n *Node) yield() {
 	for _, p := range n.pods {
-		if p.loans == nil {
+		if p.has.loans == nil {
 			continue
 		}
 		if !p.borrows() {
-			p.loans = nil
+			p.has.loans = nil
 			continue
 		}
 		var free cpuset.Set
 		for _, core := range n.unreserved(p) {
 			free = free.Union(core)
 		}
-		for name, l := range p.loans {
+		for name, l := range p.has.loans {
 			p.gives(name, l.CPUs.Difference(free))
 			l.CPUs = l.CPUs.Intersect(free)
-			p.loans[name] = l
+			p.has.loans[name] = l
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (p *pod) gives(container string, cpus cpuset.Set) {
 		return
 	}
 	for _, c := range p.containers {
-		if _, pinned := p.grant.Parts[c.Name]; pinned && (c.Name == container || container == "") && !c.CPUs.IsEmpty() {
+		if _, pinned := p.has.grant.Parts[c.Name]; pinned && (c.Name == container || container == "") && !c.CPUs.IsEmpty() {
 			c.CPUs = c.CPUs.Union(cpus)
 		}
 	}
@@ -198,14 +198,14 @@ func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.
 	alone := m.CPUs.Intersect(s.pinnable())
 	for _, other := range s.pods {
 		for _, c := range other.containers {
-			mate := other == p && (p.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // these may have the same CPUs as m
+			mate := other == p && (p.asked.pin.PerPod || p.kind(c) > sidecar || c.Name == m.Name) // these may have the same CPUs as m
 			if c != m && c.live() && !c.Sandbox && !mate {
 				alone = alone.Difference(c.CPUs)
 			}
 		}
 	}
 	want := alone.Size()
-	for _, c := range p.pin.Pinned {
+	for _, c := range p.asked.pin.Pinned {
 		if c.Name == m.Name {
 			want = min(want, c.CPUs)
 		}
@@ -215,5 +215,5 @@ func (s *claims) foundReserved(p *pod, m *container, written cpuset.Set) cpuset.
 
 func (p *pod) burstWhy(container string) string {
 	l := p.lent(container)
-	return l.Text(p.grant.Parts[container].CPUs, p.grant.From.String())
+	return l.Text(p.has.grant.Parts[container].CPUs, p.has.grant.From.String())
 }

@@ -77,17 +77,17 @@ func (s *claims) read(c *claim) {
 	p := c.pod
 	switch {
 	case p.over():
-		p.guess = nil
+		p.has.guess = nil
 		return
-	case p.grant != nil:
-		c.has, c.whole = *p.grant, p.grant.Machine == s.machine
+	case p.has.grant != nil:
+		c.has, c.whole = *p.has.grant, p.has.grant.Machine == s.machine
 		s.remember(c)
 		if !c.whole {
 			s.cut(c)
 		}
 	case p.pending:
 		s.adopt(c)
-		p.guess, c.has.Burst = nil, p.pin.StaticBurst
+		p.has.guess, c.has.Burst = nil, p.asked.pin.StaticBurst
 	}
 	s.findReal(c)
 	if x := p.spec.Excluded; x.Why != "" && !x.KeepsOwn && len(c.real) == 0 {
@@ -99,7 +99,7 @@ func (s *claims) read(c *claim) {
 func (c *claim) placed() (v1alpha1.Placement, v1alpha1.FieldErrors) {
 	p := c.pod
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
-	if text == "" || !p.known || !p.pin.Wanted || p.spec.Excluded.Why != "" {
+	if text == "" || !p.known || !p.asked.pin.Wanted || p.spec.Excluded.Why != "" {
 		return v1alpha1.Placement{}, nil
 	}
 	return v1alpha1.DecodePlacement(text)
@@ -193,7 +193,7 @@ func (s *claims) adopt(c *claim) {
 	placed, problems := c.placed()
 	if p.asks() {
 		var cause string
-		if c.has, cause = grant.Read(s.machine, &p.pin, placed, problems); cause != "" {
+		if c.has, cause = grant.Read(s.machine, &p.asked.pin, placed, problems); cause != "" {
 			c.reason, c.cause = v1alpha1.EventPlacementRefused, cause
 		}
 	}
@@ -213,11 +213,11 @@ func (s *claims) adopt(c *claim) {
 		own = own.Union(one.CPUs)
 	}
 	for name, one := range c.has.Parts {
-		if _, found := runs[name]; !found && one.CPUs.Intersects(own) && !p.pin.PerPod {
+		if _, found := runs[name]; !found && one.CPUs.Intersects(own) && !p.asked.pin.PerPod {
 			delete(c.has.Parts, name)
 		}
 	}
-	if p.pin.PerPod {
+	if p.asked.pin.PerPod {
 		c.has.Parts = shared(c.has.Parts, runs)
 	}
 }
@@ -260,7 +260,7 @@ func (s *claims) found(p *pod, m *container, written placement.Part) (grant.Part
 		return grant.Part{}, false
 	}
 	given := m.own && m.holdsGiven(s.pinnable())
-	if p.pin.StaticBurst && given {
+	if p.asked.pin.StaticBurst && given {
 		if one.CPUs = s.foundReserved(p, m, written.CPUs); one.CPUs.IsEmpty() {
 			return grant.Part{}, false
 		}
@@ -291,11 +291,11 @@ func (p *pod) mayHold(m *container) bool {
 // guessed returns what a container was granted while its pod was provisional, if it runs on these CPUs and should have
 // exclusive CPUs.
 func (p *pod) guessed(m *container) (grant.Part, bool) {
-	if p.guess == nil || p.kind(m) > sidecar {
+	if p.has.guess == nil || p.kind(m) > sidecar {
 		return grant.Part{}, false
 	}
-	one, found := p.guess.Parts[m.Name]
-	wanted := slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
+	one, found := p.has.guess.Parts[m.Name]
+	wanted := slices.ContainsFunc(p.asked.pin.Pinned, func(c workload.PinnedContainer) bool { return c.Name == m.Name })
 	return one, found && m.CPUs.IsSubsetOf(one.CPUs) && (p.spec.Ended || p.asks() && wanted)
 }
 

@@ -24,7 +24,7 @@ func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *gran
 	}
 	wider, changed := *g, false
 	wider.Parts = maps.Clone(g.Parts)
-	for name, nodes := range n.nodeFor(c.pod).Narrow(o, &c.pod.pin, mems) {
+	for name, nodes := range n.nodeFor(c.pod).Narrow(o, &c.pod.asked.pin, mems) {
 		one := wider.Parts[name]
 		changed = changed || one.Mems != nodes
 		one.Mems = nodes
@@ -33,5 +33,5 @@ func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *gran
 	if !changed {
 		return g
 	}
-	return wider.On(n.facts.Machine, c.pod.pin)
+	return wider.On(n.facts.Machine, c.pod.asked.pin)
 }

@@ -145,7 +145,7 @@ func (g *given) RemovePod(uid string) {
 func (g *given) pod(uid string) *pod {
 	p := g.pods[uid]
 	if p == nil {
-		p = &pod{uid: uid, pending: true, published: published{reported: map[string]string{}}}
+		p = &pod{uid: uid, pending: true, told: published{reported: map[string]string{}}}
 		g.pods[uid] = p
 		g.order, g.shuffled = append(g.order, p), true
 	}

@@ -14,11 +14,11 @@ import (
 func (n *Node) placeAll(o *placement.Occupancy) {
 	for _, c := range n.claims.all {
 		p := c.pod
-		p.behind = false
-		if p.halfway && p.grant != nil {
-			p.count(grant.AsHas(p.pin, p.grant.Parts))
+		p.has.behind = false
+		if p.asked.halfway && p.has.grant != nil {
+			p.asked.count(grant.AsHas(p.asked.pin, p.has.grant.Parts))
 		}
-		if p.halfway = false; c.cause == "" {
+		if p.asked.halfway = false; c.cause == "" {
 			n.tryAgain(p)
 		}
 		if p.pending && p.asks() && !p.full() {
@@ -26,21 +26,21 @@ func (n *Node) placeAll(o *placement.Occupancy) {
 		} else if p.pending && c.cause != "" && !p.asks() {
 			n.lost(c)
 		}
-		if p.full() || p.grant != nil && !p.asks() {
-			p.denied, p.word, p.wait, p.until = "", "", false, 0
+		if p.full() || p.has.grant != nil && !p.asks() {
+			p.has.denied, p.has.word, p.has.wait, p.has.until = "", "", false, 0
 		}
 		// A pod that waits for a leaving pod is reconsidered at every change.
-		p.pending, p.resized = p.behind, false
+		p.pending, p.asked.resized = p.has.behind, false
 	}
 }
 
 // full reports whether every container has as many CPUs as it should.
 func (p *pod) full() bool {
-	if p.grant == nil {
+	if p.has.grant == nil {
 		return false
 	}
-	for _, c := range p.pin.Pinned {
-		if p.grant.Parts[c.Name].CPUs.Size() != c.CPUs {
+	for _, c := range p.asked.pin.Pinned {
+		if p.has.grant.Parts[c.Name].CPUs.Size() != c.CPUs {
 			return false
 		}
 	}
@@ -50,8 +50,8 @@ func (p *pod) full() bool {
 // place finds CPUs for one pod. The pod keeps its present CPUs if that is possible at all.
 func (n *Node) place(c *claim, o *placement.Occupancy) {
 	p := c.pod
-	if p.grant == nil {
-		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.request())
+	if p.has.grant == nil {
+		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.asked.request())
 		if !refusal.OK() {
 			n.refuse(c, refusal)
 			return
@@ -60,12 +60,12 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 		return
 	}
 	others := n.claims.without(p)
-	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Leaving: p.grant.Beside, Ask: p.request()}
-	d, refusal := f.Keep(p.grant.Parts)
-	if !refusal.OK() && !p.resized && c.cause != "" {
+	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Leaving: p.has.grant.Beside, Ask: p.asked.request()}
+	d, refusal := f.Keep(p.has.grant.Parts)
+	if !refusal.OK() && !p.asked.resized && c.cause != "" {
 		// It lost CPUs and cannot have others beside its remaining ones: find a whole new set.
-		again, no := placement.Decide(&n.scratch, f.Node, &others, p.request())
-		if no.OK() && f.Node.LeavesCore(&others, again.Answer.Occupied.Union(p.grant.Beside)) {
+		again, no := placement.Decide(&n.scratch, f.Node, &others, p.asked.request())
+		if no.OK() && f.Node.LeavesCore(&others, again.Answer.Occupied.Union(p.has.grant.Beside)) {
 			d, refusal = again, no
 		}
 	}
@@ -94,8 +94,8 @@ func (n *Node) nodeFor(p *pod) placement.Node {
 func (s *claims) without(p *pod) placement.Occupancy {
 	var o placement.Occupancy
 	for _, c := range s.all {
-		if c.pod != p && c.pod.grant != nil {
-			o.Add(c.pod.grant.Machine, &c.pod.grant.Held)
+		if c.pod != p && c.pod.has.grant != nil {
+			o.Add(c.pod.has.grant.Machine, &c.pod.has.grant.Held)
 		}
 	}
 	return o
@@ -103,14 +103,14 @@ func (s *claims) without(p *pod) placement.Occupancy {
 
 func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 	p := c.pod
-	g := grant.Of(d, p.request(), n.facts.Machine, n.facts.Hash)
-	if p.grant != nil {
+	g := grant.Of(d, p.asked.request(), n.facts.Machine, n.facts.Hash)
+	if p.has.grant != nil {
 		for name, one := range g.Parts {
-			g.Parts[name] = one.After(p.grant.Parts[name])
+			g.Parts[name] = one.After(p.has.grant.Parts[name])
 		}
-		g = g.Leaving(p.grant.Beside)
+		g = g.Leaving(p.has.grant.Beside)
 	}
-	p.grant, p.before = g, nil
+	p.has.grant, p.has.before = g, nil
 	setPooled(p, false)
 	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {
@@ -125,18 +125,18 @@ const mostWait = 30 * time.Second
 // waitsForLeavers reports whether a pod without containers will have room once the pods that leave have ended, and has
 // not yet waited for mostWait.
 func (n *Node) waitsForLeavers(p *pod) bool {
-	if p.began() || p.until > 0 && n.now >= p.until {
+	if p.began() || p.has.until > 0 && n.now >= p.has.until {
 		return false
 	}
 	leave := false
 	var o placement.Occupancy
 	for _, c := range n.claims.all {
 		switch {
-		case c.pod.grant == nil:
+		case c.pod.has.grant == nil:
 		case c.pod.leaves():
 			leave = true
 		default:
-			o.Add(c.pod.grant.Machine, &c.pod.grant.Held)
+			o.Add(c.pod.has.grant.Machine, &c.pod.has.grant.Held)
 		}
 	}
 	if !leave {
@@ -150,24 +150,24 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 			node.RequestedHuge.Add(other.spec.ScheduledHuge, -1)
 		}
 	}
-	_, refusal := placement.Decide(&n.scratch, node, &o, p.request())
+	_, refusal := placement.Decide(&n.scratch, node, &o, p.asked.request())
 	return refusal.OK()
 }
 
 func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	p := c.pod
-	p.denied, p.word, p.wait = refusal.Detail(), refusal.Word(), p.pin.Required()
-	if p.behind = n.waitsForLeavers(p); p.behind {
-		p.denied += "; CPUs of a pod that is gone are free once its containers are"
+	p.has.denied, p.has.word, p.has.wait = refusal.Detail(), refusal.Word(), p.asked.pin.Required()
+	if p.has.behind = n.waitsForLeavers(p); p.has.behind {
+		p.has.denied += "; CPUs of a pod that is gone are free once its containers are"
 		return
 	}
-	text := p.denied
+	text := p.has.denied
 	setPooled(p, true)
 	if c.cause != "" {
-		text = sentence(c.reason, c.cause) + "; no others: " + p.denied
+		text = sentence(c.reason, c.cause) + "; no others: " + p.has.denied
 	}
 	end := "; it runs in the shared pool"
-	if p.wait && !p.began() {
+	if p.has.wait && !p.began() {
 		end = "; its containers wait, as it requires them"
 	}
 	n.report(p, v1alpha1.EventPlacementRefused, true, text+end)
@@ -179,12 +179,12 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	p := c.pod
 	text := "CPUs are missing: " + refusal.Detail()
 	switch {
-	case p.resized, p.pin.Change.Changed && c.cause == "": // after a restart it is not known whether it was resized
+	case p.asked.resized, p.asked.pin.Change.Changed && c.cause == "": // after a restart it is not known whether it was resized
 		text = n.postpone(p, refusal)
 	case c.cause != "":
 		text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
 	}
-	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.grant.List())
+	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.has.grant.List())
 }
 
 // lost reports that a pod which does not ask for CPUs lost the CPUs that it had.

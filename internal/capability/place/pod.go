@@ -24,9 +24,9 @@ type pod struct {
 	containers []*container
 	// pending says that something changed, so the pod should be decided again.
 	pending bool
-	asked
-	decided
-	published
+	asked   asked
+	has     decided
+	told    published
 }
 
 // asked is what a pod asks for.
@@ -121,14 +121,14 @@ func (p *pod) put(spec workload.Pod) {
 	was := p.spec
 	p.spec, p.name, p.known, p.gone = spec, nameOf(&spec), true, false
 	if first {
-		p.keys = workload.AskingKeysOf(&spec)
+		p.asked.keys = workload.AskingKeysOf(&spec)
 	}
-	p.read(spec)
-	if p.grant == nil || first {
-		p.count(p.next)
-		p.counted, p.putOff = p.next, nil
-		if p.halfway = spec.Resizing || spec.Held(); p.halfway {
-			p.counted = workload.Pinning{}
+	p.asked.read(spec)
+	if p.has.grant == nil || first {
+		p.asked.count(p.asked.next)
+		p.asked.counted, p.asked.putOff = p.asked.next, nil
+		if p.asked.halfway = spec.Resizing || spec.Held(); p.asked.halfway {
+			p.asked.counted = workload.Pinning{}
 		}
 	}
 	if first || was.Ended != spec.Ended || was.Excluded != spec.Excluded {
@@ -143,16 +143,16 @@ func (p *pod) reread(spec workload.Pod) {
 	if spec.Provisional {
 		return
 	}
-	if p.grant != nil {
-		p.guess = p.grant
+	if p.has.grant != nil {
+		p.has.guess = p.has.grant
 	}
 	p.release()
-	p.denied, p.word, p.wait, p.behind = "", "", false, false
+	p.has.denied, p.has.word, p.has.wait, p.has.behind = "", "", false, false
 }
 
 // asks reports whether the pod gets exclusive CPUs if there is room.
 func (p *pod) asks() bool {
-	return p.known && p.pin.Wanted && p.spec.Excluded.Why == "" && !p.spec.Ended
+	return p.known && p.asked.pin.Wanted && p.spec.Excluded.Why == "" && !p.spec.Ended
 }
 
 // read computes what the pod asks for next, from the first values of the keys and the present values of all other
@@ -203,8 +203,8 @@ func (p *pod) container(id string) *container {
 
 // lacks reports whether a container that should have CPUs has none.
 func (p *pod) lacks() bool {
-	return p.grant == nil || slices.ContainsFunc(p.pin.Pinned, func(c workload.PinnedContainer) bool {
-		return p.grant.Parts[c.Name].CPUs.IsEmpty()
+	return p.has.grant == nil || slices.ContainsFunc(p.asked.pin.Pinned, func(c workload.PinnedContainer) bool {
+		return p.has.grant.Parts[c.Name].CPUs.IsEmpty()
 	})
 }
 
@@ -243,8 +243,8 @@ func (p *pod) key() string {
 }
 
 func (p *pod) release() {
-	p.grant, p.before, p.putOff = nil, nil, nil
-	delete(p.reported, v1alpha1.EventCPUPinned)
+	p.has.grant, p.has.before, p.asked.putOff = nil, nil, nil
+	delete(p.told.reported, v1alpha1.EventCPUPinned)
 	for _, c := range p.containers {
 		c.settled = false
 	}

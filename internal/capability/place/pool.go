@@ -37,7 +37,7 @@ type outcome struct {
 func (o *outcome) sum(all []*pod, taken cpuset.Set) {
 	o.pool = sharedpool.Of(o.facts.Machine.Topology(), grant.Base(o.facts.Machine), taken)
 	for _, p := range all {
-		if p.grant == nil {
+		if p.has.grant == nil {
 			continue
 		}
 		o.pinned++
@@ -66,12 +66,12 @@ func (o *outcome) sharedRequest(all []*pod) int64 {
 	sum := int64(0)
 	for _, p := range all {
 		switch {
-		case !p.known || p.gone || p.spec.Ended || p.behind || p.system() || p.spec.Offline && o.pool.Divided():
-		case p.grant == nil:
+		case !p.known || p.gone || p.spec.Ended || p.has.behind || p.system() || p.spec.Offline && o.pool.Divided():
+		case p.has.grant == nil:
 			sum += p.spec.Scheduled
 		default:
 			for i := range p.spec.Containers {
-				if c := &p.spec.Containers[i]; p.grant.Parts[c.Name].CPUs.IsEmpty() {
+				if c := &p.spec.Containers[i]; p.has.grant.Parts[c.Name].CPUs.IsEmpty() {
 					sum += c.CPURequest
 				}
 			}

@@ -23,25 +23,25 @@ func (p *pod) real() bool { return p.known && !p.spec.Provisional }
 // report adds an event about a pod, unless the last event with the same reason has the same text. It returns the event,
 // or nil; the pointer is valid until the next event.
 func (r *reports) report(p *pod, reason string, warning bool, text string) *Event {
-	if p.reported[reason] == text || !p.real() {
+	if p.told.reported[reason] == text || !p.real() {
 		return nil
 	}
-	p.reported[reason] = text
+	p.told.reported[reason] = text
 	r.events = append(r.events, Event{PodUID: p.uid, Reason: reason, Text: text, Warning: warning})
 	return &r.events[len(r.events)-1]
 }
 
 // writeBack schedules the placement of a pod to be written.
 func (r *reports) writeBack(p *pod) {
-	if !p.real() || p.grant == nil || p.resizedInMove() {
+	if !p.real() || p.has.grant == nil || p.resizedInMove() {
 		return
 	}
-	decided := p.grant.Placement(r.facts.Machine, r.facts.Hash)
+	decided := p.has.grant.Placement(r.facts.Machine, r.facts.Hash)
 	text := decided.Encode()
-	if p.reported[""] == text {
+	if p.told.reported[""] == text {
 		return
 	}
-	p.reported[""] = text
+	p.told.reported[""] = text
 	if last := len(r.events) - 1; last >= 0 && r.events[last].PodUID == p.uid && r.events[last].Reason != "" && r.events[last].Annotation == nil {
 		r.events[last].Annotation = &decided
 		return
@@ -55,10 +55,10 @@ const removed = "-"
 // takeBack reports that the pod has nothing of its placement, so that the agent removes the placement. It does so once:
 // a writer that sets it again intends it.
 func (r *reports) takeBack(p *pod) {
-	if !p.real() || p.spec.Annotations[v1alpha1.AnnotationPlacement] == "" || p.reported[""] == removed {
+	if !p.real() || p.spec.Annotations[v1alpha1.AnnotationPlacement] == "" || p.told.reported[""] == removed {
 		return
 	}
-	p.reported[""] = removed
+	p.told.reported[""] = removed
 	r.events = append(r.events, Event{PodUID: p.uid, Unplaced: true})
 }
 
@@ -88,16 +88,16 @@ func (n *Node) close(all []*pod) {
 	}
 	for _, p := range all {
 		n.examine(p)
-		if p.asks() && p.grant == nil {
-			p.denied, p.word = placement.TextUnpinnable(reason), "NotPinnable"
-			if e := n.report(p, v1alpha1.EventPlacementRefused, true, p.denied); e != nil {
+		if p.asks() && p.has.grant == nil {
+			p.has.denied, p.has.word = placement.TextUnpinnable(reason), "NotPinnable"
+			if e := n.report(p, v1alpha1.EventPlacementRefused, true, p.has.denied); e != nil {
 				e.Unpinnable = true
 			}
 		}
-		if p.asksToMove() && p.next.Change.Move.Withdrawn {
+		if p.asksToMove() && p.asked.next.Change.Move.Withdrawn {
 			n.answerMove(p, "")
 		}
-		p.pending, p.behind, p.wait = true, false, false
+		p.pending, p.has.behind, p.has.wait = true, false, false
 		for _, c := range p.containers {
 			c.pooled = c.Sharing() // another program may have set its CPUs since then
 		}
@@ -109,16 +109,16 @@ func (r *reports) examine(p *pod) {
 	if !p.known || p.spec.Ended {
 		return
 	}
-	if text := p.pin.UnknownText(); text != "" && p.late == "" {
+	if text := p.asked.pin.UnknownText(); text != "" && p.asked.late == "" {
 		r.report(p, v1alpha1.EventInvalidPolicy, true, text)
 	}
-	if p.late != "" {
-		r.report(p, v1alpha1.EventInvalidPolicy, true, p.late+": changed after the pod was created, which has no effect: only allowed when the pod is created")
+	if p.asked.late != "" {
+		r.report(p, v1alpha1.EventInvalidPolicy, true, p.asked.late+": changed after the pod was created, which has no effect: only allowed when the pod is created")
 	}
-	if len(p.problems) > 0 && p.grant == nil {
-		r.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+p.problems.Line())
+	if len(p.asked.problems) > 0 && p.has.grant == nil {
+		r.report(p, v1alpha1.EventInvalidPolicy, true, "no CPUs are pinned for this pod: "+p.asked.problems.Line())
 	}
-	if p.grant != nil || p.asks() {
+	if p.has.grant != nil || p.asks() {
 		return
 	}
 	why := p.unfit()
@@ -126,9 +126,9 @@ func (r *reports) examine(p *pod) {
 		return
 	}
 	// A rule may be lifted, or may admit the pod once others have ended; all other reasons are permanent.
-	p.denied, p.word, p.wait = why, "Rules", p.spec.Excluded.KeepsOwn && p.pin.Required()
-	r.report(p, v1alpha1.EventPlacementRefused, true, p.denied)
-	if !p.pin.Wanted || p.spec.Excluded.Why != "" {
+	p.has.denied, p.has.word, p.has.wait = why, "Rules", p.spec.Excluded.KeepsOwn && p.asked.pin.Required()
+	r.report(p, v1alpha1.EventPlacementRefused, true, p.has.denied)
+	if !p.asked.pin.Wanted || p.spec.Excluded.Why != "" {
 		r.takeBack(p)
 	}
 }
@@ -137,9 +137,9 @@ func (r *reports) examine(p *pod) {
 // expects nothing.
 func (p *pod) unfit() string {
 	switch {
-	case p.pin.Wanted && p.spec.Excluded.Why != "":
+	case p.asked.pin.Wanted && p.spec.Excluded.Why != "":
 		return p.spec.Excluded.Why
-	case p.spec.Annotations[v1alpha1.AnnotationPlacement] != "" && len(p.problems) == 0:
+	case p.spec.Annotations[v1alpha1.AnnotationPlacement] != "" && len(p.asked.problems) == 0:
 		return "the pod has a placement and does not ask for exclusive CPUs"
 	}
 	return ""
@@ -147,16 +147,16 @@ func (p *pod) unfit() string {
 
 // confirm reports that a pod runs on its CPUs, once Observe has shown that.
 func (r *reports) confirm(p *pod) {
-	if p.grant == nil || !p.real() || p.confirmed == p.grant {
+	if p.has.grant == nil || !p.real() || p.told.confirmed == p.has.grant {
 		return
 	}
 	seen := false
 	for _, c := range p.containers {
-		one, found := p.grant.Parts[c.Name]
+		one, found := p.has.grant.Parts[c.Name]
 		if !found || c.Phase != observed.Running {
 			continue
 		}
-		if !c.verified || p.ownOf(p.grant, c, c.CPUs) != one.CPUs {
+		if !c.verified || p.ownOf(p.has.grant, c, c.CPUs) != one.CPUs {
 			return
 		}
 		seen = true
@@ -164,37 +164,37 @@ func (r *reports) confirm(p *pod) {
 	if !seen {
 		return
 	}
-	p.confirmed = p.grant
+	p.told.confirmed = p.has.grant
 	var mems cpuset.Set
-	for _, one := range p.grant.Parts {
+	for _, one := range p.has.grant.Parts {
 		mems = mems.Union(r.facts.memsOf(one))
 	}
-	text := p.grant.List()
+	text := p.has.grant.List()
 	if !mems.IsEmpty() {
 		text += "; memory of NUMA nodes " + mems.String()
 	}
-	r.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.grant.From.String()+")")
+	r.report(p, v1alpha1.EventCPUPinned, false, text+" ("+p.has.grant.From.String()+")")
 }
 
 // compareWritten corrects the annotation where it differs from the grant, and reports an annotation that another writer
 // changed since Berth last read it.
 func (r *reports) compareWritten(p *pod) {
 	text := p.spec.Annotations[v1alpha1.AnnotationPlacement]
-	if p.grant == nil || !p.real() || p.looked && text == p.written {
+	if p.has.grant == nil || !p.real() || p.told.looked && text == p.told.written {
 		return
 	}
-	first := !p.looked
-	p.looked, p.written = true, text
-	if p.grant.Says(text) || p.resizedInMove() {
+	first := !p.told.looked
+	p.told.looked, p.told.written = true, text
+	if p.has.grant.Says(text) || p.resizedInMove() {
 		return
 	}
-	if first && p.grant.From == grant.ByAgent || text != "" && text == p.foreign || !p.full() {
+	if first && p.has.grant.From == grant.ByAgent || text != "" && text == p.told.foreign || !p.full() {
 		return // corrected already; or set twice by another writer; or CPUs are missing
 	}
 	if !first {
-		p.foreign = text
-		r.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.grant.List())
+		p.told.foreign = text
+		r.report(p, v1alpha1.EventPlacementRefused, true, "the placement was changed, which has no effect: the pod has "+p.has.grant.List())
 	}
-	delete(p.reported, "")
+	delete(p.told.reported, "")
 	r.writeBack(p)
 }

@@ -42,7 +42,7 @@ type obstacle struct {
 // the agent was away, or before the agent knew them. A host without Kubernetes has no kubelet, and limits take effect
 // at once.
 func (p *pod) settled() bool {
-	return p.known && p.grant != nil && !p.spec.Resizing && !p.spec.Held() && !sameLimits(&p.next, &p.counted)
+	return p.known && p.has.grant != nil && !p.spec.Resizing && !p.spec.Held() && !sameLimits(&p.asked.next, &p.asked.counted)
 }
 
 func sameLimits(a, b *workload.Pinning) bool {
@@ -53,39 +53,39 @@ func sameLimits(a, b *workload.Pinning) bool {
 // adoptLimits makes the pod ask for what its limits say now. A container whose limit is no longer a whole number keeps
 // its CPUs. So does a pod whose limits the kubelet puts off: the reported limits may be older than the last resize.
 func (n *Node) adoptLimits(p *pod) {
-	if p.grant == nil || p.spec.Held() {
+	if p.has.grant == nil || p.spec.Held() {
 		return
 	}
-	next := p.next
-	p.counted = next
+	next := p.asked.next
+	p.asked.counted = next
 	if !next.Wanted {
-		n.report(p, v1alpha1.EventCPUPinFailed, true, resizeText(infeasible, p.problems.Line())+"; it keeps "+p.grant.List())
+		n.report(p, v1alpha1.EventCPUPinFailed, true, resizeText(infeasible, p.asked.problems.Line())+"; it keeps "+p.has.grant.List())
 		return
 	}
 	next.Pinned, next.Others = slices.Clone(next.Pinned), slices.Clone(next.Others)
 	for i := 0; i < len(next.Others); {
 		c := next.Others[i]
-		has := p.grant.Parts[c.Name].CPUs.Size()
+		has := p.has.grant.Parts[c.Name].CPUs.Size()
 		if has == 0 {
 			i++
 			continue
 		}
 		n.report(p, v1alpha1.EventCPUPinFailed, true, fmt.Sprintf("the new limit of container %s, %s, is no whole number: it keeps CPUs %s",
-			c.Name, thousandths(c.Limit), p.grant.Parts[c.Name].CPUs))
+			c.Name, thousandths(c.Limit), p.has.grant.Parts[c.Name].CPUs))
 		c.CPUs, c.Limit = has, int64(has)*milli
 		next.Pinned, next.Others = append(next.Pinned, c), append(next.Others[:i], next.Others[i+1:]...)
 	}
-	p.count(next)
-	p.resized, p.putOff, p.pending = true, nil, true
+	p.asked.count(next)
+	p.asked.resized, p.asked.putOff, p.pending = true, nil, true
 }
 
 // tryAgain makes the Node decide a resize again that was put off, if something changed that it depends on.
 func (n *Node) tryAgain(p *pod) {
-	if p.putOff == nil || p.grant == nil || n.obstacle(p, p.putOff.found.infeasible) == p.putOff.found {
+	if p.asked.putOff == nil || p.has.grant == nil || n.obstacle(p, p.asked.putOff.found.infeasible) == p.asked.putOff.found {
 		return
 	}
-	p.count(p.putOff.pin)
-	p.resized, p.putOff, p.pending = true, nil, true
+	p.asked.count(p.asked.putOff.pin)
+	p.asked.resized, p.asked.putOff, p.pending = true, nil, true
 }
 
 // obstacle returns what a resize of the pod depends on now.
@@ -102,13 +102,13 @@ func (n *Node) postpone(p *pod, refusal placement.Refusal) string {
 	word := deferred
 	empty := n.nodeFor(p)
 	empty.RequestedMilli = 0
-	alone := grant.Refit{Scratch: &n.scratch, Node: empty, Others: &placement.Occupancy{}, Ask: p.request()}
-	if _, never := alone.Keep(p.grant.Parts); !never.OK() {
+	alone := grant.Refit{Scratch: &n.scratch, Node: empty, Others: &placement.Occupancy{}, Ask: p.asked.request()}
+	if _, never := alone.Keep(p.has.grant.Parts); !never.OK() {
 		word, refusal = infeasible, never
 	}
-	p.putOff = &putOff{pin: p.pin, why: resizeText(word, refusal.Detail()), found: n.obstacle(p, word == infeasible)}
-	p.count(grant.AsHas(p.pin, p.grant.Parts))
-	return p.putOff.why
+	p.asked.putOff = &putOff{pin: p.asked.pin, why: resizeText(word, refusal.Detail()), found: n.obstacle(p, word == infeasible)}
+	p.asked.count(grant.AsHas(p.asked.pin, p.has.grant.Parts))
+	return p.asked.putOff.why
 }
 
 // resizeText describes the outcome of a resize in the kubelet's words.

@@ -68,7 +68,7 @@ func (s *claims) collect(m *alloc.Machine, all []*pod) {
 	s.all = slices.Grow(s.all[:0], len(all))
 	s.memory = slices.Grow(s.memory[:0], len(all))
 	for _, p := range all {
-		if p.grant == nil && !p.pending {
+		if p.has.grant == nil && !p.pending {
 			continue
 		}
 		s.memory = append(s.memory, claim{pod: p})
@@ -139,10 +139,10 @@ func (n *Node) compare(o *placement.Occupancy) {
 			c.loseAll(v1alpha1.EventPlacementRefused, "no whole core would be left to the shared pool")
 			c.pod.release()
 		default:
-			c.pod.grant = n.fitMemory(c, g, o)
+			c.pod.has.grant = n.fitMemory(c, g, o)
 			setPooled(c.pod, false)
-			o.Add(g.Machine, &c.pod.grant.Held)
-			if c.pod.grant != g {
+			o.Add(g.Machine, &c.pod.has.grant.Held)
+			if c.pod.has.grant != g {
 				n.writeBack(c.pod)
 			}
 		}
@@ -161,7 +161,7 @@ func (s *claims) room() *room {
 	r := &room{machine: s.machine}
 	for _, c := range s.all {
 		if c.whole {
-			r.most = r.most.Union(c.pod.grant.Occupied)
+			r.most = r.most.Union(c.pod.has.grant.Occupied)
 		}
 	}
 	r.ample = r.core(r.most)
@@ -186,7 +186,7 @@ func (r *room) leaves(g *grant.Grant, o *placement.Occupancy) bool {
 // runs is placed again as a whole.
 func (s *claims) check(at int, taken cpuset.Set) {
 	c := s.all[at]
-	if c.whole && !c.pod.grant.Occupied.Intersects(taken) {
+	if c.whole && !c.pod.has.grant.Occupied.Intersects(taken) {
 		return
 	}
 	var names []string
@@ -214,9 +214,9 @@ func (s *claims) standing(c *claim) *grant.Grant {
 	case len(c.has.Parts) == 0:
 		return nil
 	case c.whole:
-		return c.pod.grant
+		return c.pod.has.grant
 	}
-	return c.has.On(s.machine, c.pod.pin)
+	return c.has.On(s.machine, c.pod.asked.pin)
 }
 
 // belongs tells the pod of the claim who has these CPUs. It does not name a pod of another namespace: the reader of the
