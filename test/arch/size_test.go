@@ -37,7 +37,7 @@ type large struct {
 func sizes() limits {
 	return limits{fields: 20, methods: 40, module: house("").module, larger: map[string]large{
 		"internal/capability/isolate/offline.Node":   {fields: 23, why: "a report in JSON, whose objects stay flat"},
-		"internal/capability/place.Node":             {fields: 21, methods: 77, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
+		"internal/capability/place.Node":             {methods: 52, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
 		"internal/capability/place/alloc.Scratch":    {fields: 24, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
 		"internal/capability/place/alloc.nodeSearch": {fields: 21, why: "as Scratch"},
 		"internal/intent/workload.Pod":               {fields: 32, why: "each fact about a pod that CPUs depend on is a field of this value; cluster.json has it flat"},

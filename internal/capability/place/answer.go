@@ -29,7 +29,7 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 		return Answer{}, fmt.Errorf("create container %s of pod %s: %w: %s", name, p.key(), ErrRefused, p.has.denied)
 	}
 	var a Answer
-	if d, found := n.desired(p, c); found {
+	if d, found := n.outcome.desired(p, c); found {
 		a.Own = append(a.Own, d)
 		c.answered(d)
 	}
@@ -51,7 +51,7 @@ func (n *Node) Resize(podUID string) (Answer, error) {
 	n.settleToAnswer()
 	var a Answer
 	for _, c := range p.containers {
-		if d, found := n.desired(p, c); found && c.CPUs != d.CPUs {
+		if d, found := n.outcome.desired(p, c); found && c.CPUs != d.CPUs {
 			a.Own = append(a.Own, d)
 			c.answered(d)
 		}
@@ -82,11 +82,11 @@ func (n *Node) narrow(but func(*container) bool) []Desired {
 		if but(c) {
 			return
 		}
-		d, found := n.desired(p, c)
+		d, found := n.outcome.desired(p, c)
 		if !found || !c.CPUs.IsEmpty() && c.CPUs.IsSubsetOf(d.CPUs) {
 			return
 		}
-		d.CPUs = n.pool.Less(c.CPUs, d.CPUs)
+		d.CPUs = n.outcome.pool.Less(c.CPUs, d.CPUs)
 		if c.CPUs.IsEmpty() || d.CPUs.IsSubsetOf(c.CPUs) {
 			desired = append(desired, d)
 		} else {

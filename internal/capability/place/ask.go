@@ -13,16 +13,16 @@ import (
 // returns the same list.
 func (n *Node) Desired() []Desired {
 	n.settle()
-	if !n.open || n.idle() || n.listed != nil {
-		return n.listed
+	if !n.outcome.open || n.outcome.idle() || n.outcome.listed != nil {
+		return n.outcome.listed
 	}
-	n.listed = make([]Desired, 0, len(n.where))
+	n.outcome.listed = make([]Desired, 0, len(n.where))
 	n.each(func(p *pod, c *container) {
-		if d, found := n.desired(p, c); found {
-			n.listed = append(n.listed, d)
+		if d, found := n.outcome.desired(p, c); found {
+			n.outcome.listed = append(n.outcome.listed, d)
 		}
 	})
-	return n.listed
+	return n.outcome.listed
 }
 
 // DesiredFor returns the desired state of one container, without computing all others. It is part of an answer to the
@@ -31,7 +31,7 @@ func (n *Node) DesiredFor(id string) (d Desired, found bool) {
 	n.settleToAnswer()
 	if p := n.where[id]; p != nil {
 		if i := slices.IndexFunc(p.containers, func(c *container) bool { return c.ID == id }); i >= 0 {
-			return n.desired(p, p.containers[i])
+			return n.outcome.desired(p, p.containers[i])
 		}
 	}
 	return Desired{}, false
@@ -40,7 +40,7 @@ func (n *Node) DesiredFor(id string) (d Desired, found bool) {
 // DesiredPods returns the desired state of the groups of pods, in the order of Desired.
 func (n *Node) DesiredPods() []DesiredPod {
 	n.settle()
-	if !n.open {
+	if !n.outcome.open {
 		return nil
 	}
 	var desired []DesiredPod
@@ -57,20 +57,20 @@ func (n *Node) DesiredPods() []DesiredPod {
 // Pool returns the shared pool: the CPUs of all containers without exclusive CPUs, offline work included.
 func (n *Node) Pool() cpuset.Set {
 	n.settle()
-	return n.pool.All
+	return n.outcome.pool.All
 }
 
 // Exclusive returns the CPUs that pods keep out of the shared pool: their exclusive CPUs, and siblings that stay empty.
 func (n *Node) Exclusive() cpuset.Set {
 	n.settle()
-	return n.pool.Taken
+	return n.outcome.pool.Taken
 }
 
 // Events returns the events and annotations since the last call.
 func (n *Node) Events() []Event {
 	n.settle()
-	events := n.events
-	n.events = nil
+	events := n.reports.events
+	n.reports.events = nil
 	return events
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Borrowers returns the containers that may borrow, in the order of pods and names: running containers of known pods.
 func (n *Node) Borrowers() []lending.Borrower {
-	if n.settle(); !n.open {
+	if n.settle(); !n.outcome.open {
 		return nil
 	}
 	var all []lending.Borrower
@@ -47,10 +47,10 @@ func (p *pod) borrowers() []lending.Borrower {
 // each CPU was since the last choice of cores, by CPU number. If use is nil, no new cores are chosen: borrowers only
 // give CPUs back.
 func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
-	if n.settle(); !n.open {
+	if n.settle(); !n.outcome.open {
 		return
 	}
-	n.listed = nil
+	n.outcome.listed = nil
 	held := n.held(loans)
 	use = lending.Others(use, held)
 	for i, l := range loans {
@@ -61,7 +61,7 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 		if p.has.loans == nil {
 			p.has.loans = map[string]lending.Lent{}
 		}
-		p.has.loans[l.Container] = l.Choose(held[i], p.reserved(l.Container).Size(), n.unreserved(p), use)
+		p.has.loans[l.Container] = l.Choose(held[i], p.reserved(l.Container).Size(), n.outcome.unreserved(p), use)
 	}
 }
 
@@ -152,7 +152,7 @@ func (n *Node) yield() {
 			continue
 		}
 		var free cpuset.Set
-		for _, core := range n.unreserved(p) {
+		for _, core := range n.outcome.unreserved(p) {
 			free = free.Union(core)
 		}
 		for name, l := range p.has.loans {

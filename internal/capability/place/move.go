@@ -70,7 +70,7 @@ func (n *Node) moveOne(all []*pod, o *placement.Occupancy) {
 	}
 	busy := slices.ContainsFunc(all, (*pod).underWay)
 	for _, p := range all {
-		n.forgetAnswer(p)
+		n.reports.forgetAnswer(p)
 		if !p.asksToMove() || !p.real() {
 			continue
 		}
@@ -78,15 +78,15 @@ func (n *Node) moveOne(all []*pod, o *placement.Occupancy) {
 		case p.torn():
 			n.mend(p, o)
 		case p.canTurn():
-			n.turnBack(p)
+			n.reports.turnBack(p)
 		case p.underWay():
-			n.finish(p)
+			n.reports.finish(p)
 		case m.Withdrawn:
-			n.answerMove(p, "")
+			n.reports.answerMove(p, "")
 		case !busy:
 			why := n.begin(p, m.To, o)
 			if busy = why == ""; !busy {
-				n.answerMove(p, why)
+				n.reports.answerMove(p, why)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func (n *Node) begin(p *pod, to cpuset.Set, o *placement.Occupancy) string {
 	if why == "" {
 		others.Add(g.Machine, &g.Held)
 		p.has.before, p.has.grant, *o = p.has.grant, g, others
-		n.writeBack(p)
+		n.reports.writeBack(p)
 	}
 	return why
 }
@@ -107,7 +107,7 @@ func (n *Node) begin(p *pod, to cpuset.Set, o *placement.Occupancy) string {
 func (n *Node) mend(p *pod, o *placement.Occupancy) {
 	why := n.begin(p, p.asked.next.Change.Move.To, o)
 	if why != "" && n.begin(p, p.asked.next.Change.Move.From, o) != "" {
-		n.answerMove(p, fmt.Sprintf("%s: the pod has CPUs %s, some of both", why, p.has.grant.Own()))
+		n.reports.answerMove(p, fmt.Sprintf("%s: the pod has CPUs %s, some of both", why, p.has.grant.Own()))
 	}
 }
 

@@ -22,9 +22,9 @@ type Node struct {
 	// answering is true while the decision is part of an answer to the runtime.
 	answering bool
 	// now is the time of the last call of Now.
-	now time.Duration
-	outcome
-	reports
+	now     time.Duration
+	outcome outcome
+	reports reports
 }
 
 // given are the pods and containers of the node, as they were reported.

@@ -11,9 +11,9 @@ import (
 // SetOffline replaces the cores of offline work, and reports whether they changed. They take effect once the runtime
 // has created something of an offline pod.
 func (n *Node) SetOffline(cores capability.Offline) bool {
-	changed := !n.cores.Equal(cores)
+	changed := !n.outcome.cores.Equal(cores)
 	if changed {
-		n.cores, n.stale = cores, true
+		n.outcome.cores, n.stale = cores, true
 	}
 	return changed
 }
@@ -21,13 +21,13 @@ func (n *Node) SetOffline(cores capability.Offline) bool {
 // HasOffline reports whether the runtime has created anything of an offline pod that is not over.
 func (n *Node) HasOffline() bool {
 	n.settle()
-	return n.one != nil
+	return n.outcome.one != nil
 }
 
 // Offline returns the CPUs of offline work, or none if it shares the pool.
 func (n *Node) Offline() cpuset.Set {
 	n.settle()
-	return n.pool.Offline
+	return n.outcome.pool.Offline
 }
 
 // present reports whether the pod is offline and the runtime has created something of it. The sandbox suffices: it

@@ -114,9 +114,9 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 	setPooled(p, false)
 	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {
-		n.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.List()+", "+g.From.String())
+		n.reports.report(p, c.reason, true, sentence(c.reason, c.cause)+"; now "+g.List()+", "+g.From.String())
 	}
-	n.writeBack(p)
+	n.reports.writeBack(p)
 }
 
 // mostWait bounds how long a pod waits for pods that leave.
@@ -170,8 +170,8 @@ func (n *Node) refuse(c *claim, refusal placement.Refusal) {
 	if p.has.wait && !p.began() {
 		end = "; its containers wait, as it requires them"
 	}
-	n.report(p, v1alpha1.EventPlacementRefused, true, text+end)
-	n.takeBack(p)
+	n.reports.report(p, v1alpha1.EventPlacementRefused, true, text+end)
+	n.reports.takeBack(p)
 }
 
 // fall leaves a pod its present CPUs when its desired number of CPUs is not possible.
@@ -184,13 +184,13 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 	case c.cause != "":
 		text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
 	}
-	n.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.has.grant.List())
+	n.reports.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.has.grant.List())
 }
 
 // lost reports that a pod which does not ask for CPUs lost the CPUs that it had.
 func (n *Node) lost(c *claim) {
 	if c.pod.known {
-		n.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
+		n.reports.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
 	}
 }
 

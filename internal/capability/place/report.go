@@ -87,15 +87,15 @@ func (n *Node) close(all []*pod) {
 		reason = "its CPUs are not known"
 	}
 	for _, p := range all {
-		n.examine(p)
+		n.reports.examine(p)
 		if p.asks() && p.has.grant == nil {
 			p.has.denied, p.has.word = placement.TextUnpinnable(reason), "NotPinnable"
-			if e := n.report(p, v1alpha1.EventPlacementRefused, true, p.has.denied); e != nil {
+			if e := n.reports.report(p, v1alpha1.EventPlacementRefused, true, p.has.denied); e != nil {
 				e.Unpinnable = true
 			}
 		}
 		if p.asksToMove() && p.asked.next.Change.Move.Withdrawn {
-			n.answerMove(p, "")
+			n.reports.answerMove(p, "")
 		}
 		p.pending, p.has.behind, p.has.wait = true, false, false
 		for _, c := range p.containers {

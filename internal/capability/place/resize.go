@@ -59,7 +59,7 @@ func (n *Node) adoptLimits(p *pod) {
 	next := p.asked.next
 	p.asked.counted = next
 	if !next.Wanted {
-		n.report(p, v1alpha1.EventCPUPinFailed, true, resizeText(infeasible, p.asked.problems.Line())+"; it keeps "+p.has.grant.List())
+		n.reports.report(p, v1alpha1.EventCPUPinFailed, true, resizeText(infeasible, p.asked.problems.Line())+"; it keeps "+p.has.grant.List())
 		return
 	}
 	next.Pinned, next.Others = slices.Clone(next.Pinned), slices.Clone(next.Others)
@@ -70,7 +70,7 @@ func (n *Node) adoptLimits(p *pod) {
 			i++
 			continue
 		}
-		n.report(p, v1alpha1.EventCPUPinFailed, true, fmt.Sprintf("the new limit of container %s, %s, is no whole number: it keeps CPUs %s",
+		n.reports.report(p, v1alpha1.EventCPUPinFailed, true, fmt.Sprintf("the new limit of container %s, %s, is no whole number: it keeps CPUs %s",
 			c.Name, thousandths(c.Limit), p.has.grant.Parts[c.Name].CPUs))
 		c.CPUs, c.Limit = has, int64(has)*milli
 		next.Pinned, next.Others = append(next.Pinned, c), append(next.Others[:i], next.Others[i+1:]...)

@@ -28,23 +28,23 @@ func (n *Node) settle() {
 		}
 	}
 	n.outcome = outcome{
-		facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil, cores: n.cores,
+		facts: &n.facts, open: n.facts.Pinnable && n.facts.Machine != nil, cores: n.outcome.cores,
 	}
-	if !n.open {
+	if !n.outcome.open {
 		n.close(all)
 		n.widen()
 		return
 	}
-	n.arrive(all)
+	n.reports.arrive(all)
 	n.claims.collect(n.facts.Machine, all)
 	var o placement.Occupancy
 	n.compare(&o)
 	n.placeAll(&o)
 	n.moveOne(all, &o)
-	n.sum(all, o.Taken.CPUs())
+	n.outcome.sum(all, o.Taken.CPUs())
 	n.yield()
-	n.examineAll(all)
-	n.overcommit(n.excess)
+	n.reports.examineAll(all)
+	n.reports.overcommit(n.outcome.excess)
 	n.widen()
 }
 
@@ -52,11 +52,11 @@ func (n *Node) settle() {
 // back what they had, and the agent no longer reads their CPUs. A container that Berth gave CPUs to may still prove
 // that they are its own.
 func (n *Node) widen() {
-	if n.first != nil {
+	if n.outcome.first != nil {
 		return
 	}
 	n.each(func(p *pod, c *container) {
-		if n.untouched(p) && !c.Pinned && !c.own {
+		if n.outcome.untouched(p) && !c.Pinned && !c.own {
 			c.CPUs, c.verified = cpuset.Set{}, false
 		}
 	})
@@ -143,7 +143,7 @@ func (n *Node) compare(o *placement.Occupancy) {
 			setPooled(c.pod, false)
 			o.Add(g.Machine, &c.pod.has.grant.Held)
 			if c.pod.has.grant != g {
-				n.writeBack(c.pod)
+				n.reports.writeBack(c.pod)
 			}
 		}
 	}

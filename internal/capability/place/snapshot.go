@@ -50,7 +50,7 @@ type Row struct {
 // Snapshot returns the state of the node.
 func (n *Node) Snapshot() Snapshot {
 	n.settle()
-	s := Snapshot{Overcommitted: n.excess != "", OvercommittedText: n.excess, Rows: make([]Row, 0, len(n.where))}
+	s := Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.where))}
 	if m := n.facts.Machine; m != nil {
 		t := m.Topology()
 		pinnable := m.Pinnable()
@@ -59,9 +59,9 @@ func (n *Node) Snapshot() Snapshot {
 				pinnable = pinnable.Difference(t.Cores[i].CPUs)
 			}
 		}
-		s.Exclusive, s.Shared, s.Offline = n.pool.Taken, n.pool.All.Difference(n.pool.Offline), n.pool.Offline
-		s.Free = placement.Givable(m, pinnable.Difference(n.pool.Taken), grant.Base(m).Difference(n.pool.Taken))
-		taken := n.pool.Taken
+		s.Exclusive, s.Shared, s.Offline = n.outcome.pool.Taken, n.outcome.pool.All.Difference(n.outcome.pool.Offline), n.outcome.pool.Offline
+		s.Free = placement.Givable(m, pinnable.Difference(n.outcome.pool.Taken), grant.Base(m).Difference(n.outcome.pool.Taken))
+		taken := n.outcome.pool.Taken
 		if s.Free.IsEmpty() { // the machine is full: the remaining CPUs are the shared pool's
 			taken = pinnable
 		}
@@ -71,10 +71,10 @@ func (n *Node) Snapshot() Snapshot {
 	n.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
 		row.Refused, row.RefusedWord = p.refused(c)
-		if d, found := n.desired(p, c); found {
+		if d, found := n.outcome.desired(p, c); found {
 			row.Desired, row.Borrowed, row.Mems, row.Pinned, row.Bound, row.Why = d.CPUs, d.Borrowed, d.Mems, d.Pinned, d.Bound, d.Why
 		} else {
-			row.Why = n.idleWhy(p, c)
+			row.Why = n.outcome.idleWhy(p, c)
 		}
 		s.Rows = append(s.Rows, row)
 	})
