@@ -14,7 +14,9 @@ import (
 // answers computes what nodes answer to pods, and holds what that needs: scratch space and the answers of empty nodes.
 // Each node remembers its own answers (memo). It is safe for concurrent use.
 type answers struct {
-	fits fits
+	mu sync.Mutex
+	// empty has the answers of empty nodes.
+	empty map[fitsKey]never
 	// walked counts the answers that walks found remembered.
 	walked atomic.Uint32
 	// benches holds *bench values, which a decision needs only while it runs.
@@ -90,7 +92,7 @@ func (a *answers) decide(b *bench, where placement.Node, cy *cycle, claims *plac
 		return r
 	}
 	r.reason = reasonOf(refused)
-	if why := a.fits.never(b, where, cy); why.text != "" {
+	if why := a.never(b, where, cy); why.text != "" {
 		// The end of another pod would not help.
 		r.status, r.reason = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why.text), why.reason
 		return r

@@ -3,7 +3,6 @@ package schedule
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -29,18 +28,4 @@ func decodeArgs(args runtime.Object) (v1alpha1.SchedulerArgs, error) {
 	}
 	decoded, problems := v1alpha1.DecodeSchedulerArgs(raw)
 	return decoded, problems.Err()
-}
-
-// settings are the args that apply to all profiles together.
-type settings struct {
-	leaseNamespace string
-	// staleAfter is how long an agent may be silent; 0 means forever.
-	staleAfter time.Duration
-}
-
-func settingsOf(a v1alpha1.SchedulerArgs) settings {
-	return settings{
-		leaseNamespace: a.LeaseNamespace,
-		staleAfter:     time.Duration(*a.StaleAfterSeconds) * time.Second,
-	}
 }

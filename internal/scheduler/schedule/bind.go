@@ -38,7 +38,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: made.annotation}
 	status = p.send(ctx, pod, binding, &made.held)
 	if status == nil {
-		state.Write(sentKey, sent{})
+		made.sent = true
 		p.core.meters.bound()
 	}
 	return status
@@ -85,9 +85,8 @@ func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*
 	if cy == nil || cy.ask == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	data, err := state.Read(reservationKey)
-	made, ok := data.(*reservation)
-	if err != nil || !ok || made.node != nodeName {
+	made := reservationOf(state)
+	if made == nil || made.node != nodeName {
 		return nil, fwk.AsStatus(fmt.Errorf("bind pod %s/%s: %w", pod.Namespace, pod.Name, errNotReserved))
 	}
 	if text := p.core.outdated(pod.UID, made); text != "" {

@@ -12,14 +12,6 @@ import (
 
 const textBypassed = "bound without its CPUs by another binder: the profile must name Berth first in plugins.bind.enabled, not only in multiPoint"
 
-// sentKey marks in the CycleState that this plugin sent the binding.
-const sentKey fwk.StateKey = Name + "/sent"
-
-type sent struct{}
-
-// Clone returns s itself, which never changes.
-func (s sent) Clone() fwk.StateData { return s }
-
 // PostBind reports pods that another binder bound. In a profile that names Berth only in multiPoint, DefaultBinder runs
 // first, and nothing else would report it.
 func (p *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
@@ -27,7 +19,7 @@ func (p *Plugin) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if cy == nil || cy.ask == nil {
 		return
 	}
-	if _, err := state.Read(sentKey); err == nil {
+	if made := reservationOf(state); made != nil && made.sent {
 		return
 	}
 	p.core.meters.bypass()

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -46,46 +47,37 @@ func (p *Plugin) capped(pod *v1.Pod, cy *cycle) *fwk.Status {
 	return p.refuse(cy, refusedByRule, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why))
 }
 
-// caps knows what the profiles of a scheduler together allow the namespaces. It is complete before any pod is seen. A
-// nil *caps allows everything.
-type caps struct {
-	usage *usage
-
-	mu    sync.Mutex
-	rules []rules
-}
-
-// add adds the rules of a profile.
-func (c *caps) add(r rules) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rules = append(c.rules, r)
-}
-
-// mayHave reports whether some profile would let a bound pod have that many CPUs.
-func (c *caps) mayHave(pod *v1.Pod, cpus int) bool {
-	if c == nil {
-		return true
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range c.rules {
-		if !r.Allows(pod.Namespace) {
-			continue
-		}
-		if r.MostCPUs == 0 || c.usage.of(pod.Namespace, pod.UID)+int64(cpus) <= r.MostCPUs {
-			return true
-		}
-	}
-	return len(c.rules) == 0
-}
-
 // usage counts the pinned CPUs of each namespace: of reservations, and of pods that the API server shows bound. It
-// counts nothing until a profile has a maximum.
+// counts nothing until a profile has a maximum. The zero value is ready for use, and safe for concurrent use.
 type usage struct {
 	asked  atomic.Bool
 	mu     sync.Mutex
 	spaces map[string]*spaceUsage
+	// rules are those of all profiles of the scheduler. They are complete before any pod is seen.
+	rules []rules
+}
+
+// allow adds the rules of a profile.
+func (u *usage) allow(r rules) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.rules = append(u.rules, r)
+	if r.MostCPUs > 0 {
+		u.asked.Store(true) // no informer runs yet, so nothing was missed
+	}
+}
+
+// mayHave reports whether some profile would let a bound pod have that many CPUs. A nil *usage allows everything.
+func (u *usage) mayHave(pod *v1.Pod, cpus int) bool {
+	if u == nil {
+		return true
+	}
+	has := u.of(pod.Namespace, pod.UID) + int64(cpus)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.rules) == 0 || slices.ContainsFunc(u.rules, func(r rules) bool {
+		return r.Allows(pod.Namespace) && (r.MostCPUs == 0 || has <= r.MostCPUs)
+	})
 }
 
 type spaceUsage struct {

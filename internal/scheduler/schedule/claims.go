@@ -38,37 +38,32 @@ type wantedDevices struct {
 	selectors []cel.CompilationResult
 }
 
-// selectors compiles the selectors of devices.
-type selectors struct{ cache *cel.Cache }
-
-func newSelectors() selectors { return selectors{cel.NewCache(mostSelectors, cel.Features{})} }
-
 // claimedBy reads the claims of a pod that have no devices yet. It returns nil if there are none, or if none asks for a
 // number of devices of a class.
-func (s selectors) claimedBy(ctx context.Context, pod *v1.Pod, handle fwk.Handle) *claimed {
+func (p *Plugin) claimedBy(ctx context.Context, pod *v1.Pod) *claimed {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return nil
 	}
-	manager := handle.SharedDRAManager()
+	manager := p.handle.SharedDRAManager()
 	if manager == nil {
 		return nil
 	}
-	c := &claimed{ctx: ctx, slices: map[string][]*resourceapi.ResourceSlice{}}
+	all := &claimed{ctx: ctx, slices: map[string][]*resourceapi.ResourceSlice{}}
 	for i := range pod.Spec.ResourceClaims {
 		claim, err := manager.ResourceClaims().Get(pod.Namespace, claimName(pod, &pod.Spec.ResourceClaims[i]))
 		if err != nil || claim.Status.Allocation != nil || manager.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
 			continue
 		}
 		for j := range claim.Spec.Devices.Requests {
-			if one, known := s.wanted(claim.Spec.Devices.Requests[j].Exactly, manager.DeviceClasses()); known {
-				c.wanted = append(c.wanted, one)
+			if one, known := p.wanted(claim.Spec.Devices.Requests[j].Exactly, manager.DeviceClasses()); known {
+				all.wanted = append(all.wanted, one)
 			}
 		}
 	}
-	if len(c.wanted) == 0 || !c.look(manager) {
+	if len(all.wanted) == 0 || !all.look(manager) {
 		return nil
 	}
-	return c
+	return all
 }
 
 // look reads the devices of the nodes, and the set of allocated devices.
@@ -92,7 +87,7 @@ func (c *claimed) look(manager fwk.SharedDRAManager) bool {
 
 // wanted reads a request. The result is unknown for a request that leaves a choice, asks for all devices, or has a
 // selector that does not compile.
-func (s selectors) wanted(request *resourceapi.ExactDeviceRequest, classes fwk.DeviceClassLister) (wantedDevices, bool) {
+func (p *Plugin) wanted(request *resourceapi.ExactDeviceRequest, classes fwk.DeviceClassLister) (wantedDevices, bool) {
 	if request == nil || request.AllocationMode == resourceapi.DeviceAllocationModeAll {
 		return wantedDevices{}, false
 	}
@@ -106,7 +101,7 @@ func (s selectors) wanted(request *resourceapi.ExactDeviceRequest, classes fwk.D
 			if selector.CEL == nil {
 				return wantedDevices{}, false
 			}
-			compiled := s.cache.GetOrCompile(selector.CEL.Expression)
+			compiled := p.core.selectors.GetOrCompile(selector.CEL.Expression)
 			if compiled.Error != nil {
 				return wantedDevices{}, false
 			}

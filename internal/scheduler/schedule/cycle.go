@@ -31,7 +31,7 @@ type cycle struct {
 	alone bool
 	// group reports whether the pod is part of a group. In the cycle of a group nodes change and keep their generation.
 	group bool
-	// began is waiting.calls when the cycle began, for waiting.note.
+	// began is queue.calls when the cycle began, for queue.note.
 	began uint64
 	// shape is the shape of ask, interned for fast comparison.
 	shape unique.Handle[string]

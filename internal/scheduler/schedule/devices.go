@@ -3,6 +3,8 @@ package schedule
 import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/internal/value/cpuset"
@@ -44,16 +46,13 @@ func (p *Plugin) deviceNodes(pod *v1.Pod, nodeName string) nearDevices {
 		}
 		for i := range slice.Spec.Devices {
 			device := &slice.Spec.Devices[i]
-			if devices[deviceID{slice.Spec.Driver, slice.Spec.Pool.Name, device.Name}] {
+			if devices.Has(structured.MakeDeviceID(slice.Spec.Driver, slice.Spec.Pool.Name, device.Name)) {
 				nodes.add(device)
 			}
 		}
 	}
 	return nodes
 }
-
-// deviceID names a device in the cluster.
-type deviceID struct{ driver, pool, device string }
 
 func (n *nearDevices) add(device *resourceapi.Device) {
 	attribute := device.Attributes[attributeNUMANode]
@@ -72,8 +71,8 @@ func (n *nearDevices) add(device *resourceapi.Device) {
 }
 
 // allocatedTo returns the devices of the pod's claims.
-func allocatedTo(pod *v1.Pod, manager fwk.SharedDRAManager) map[deviceID]bool {
-	claims, devices := manager.ResourceClaims(), map[deviceID]bool{}
+func allocatedTo(pod *v1.Pod, manager fwk.SharedDRAManager) sets.Set[structured.DeviceID] {
+	claims, devices := manager.ResourceClaims(), sets.Set[structured.DeviceID]{}
 	for i := range pod.Spec.ResourceClaims {
 		name := claimName(pod, &pod.Spec.ResourceClaims[i])
 		if name == "" {
@@ -91,7 +90,7 @@ func allocatedTo(pod *v1.Pod, manager fwk.SharedDRAManager) map[deviceID]bool {
 			continue
 		}
 		for _, result := range allocation.Devices.Results {
-			devices[deviceID{result.Driver, result.Pool, result.Device}] = true
+			devices.Insert(structured.MakeDeviceID(result.Driver, result.Pool, result.Device))
 		}
 	}
 	return devices

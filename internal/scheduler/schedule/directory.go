@@ -12,12 +12,12 @@ import (
 // directory knows the nodes by name. Filter finds the nodes of its snapshot in places, without a lock. Lookups by name
 // serve changes and clones of NodeInfos. The zero value is ready for use.
 type directory struct {
-	// caps is for nodes that are added.
-	caps *caps
+	// usage is for nodes that are added.
+	usage *usage
 	// hiders is where the nodes register while they hide CPUs.
-	hiders *hiders
-	// places find the nodes of a snapshot.
-	places places
+	hiders *hiding
+	// places has the nodes of a snapshot, which it holds in memory.
+	places atomic.Pointer[placeTable]
 	// version changes whenever a name refers to another node.
 	version atomic.Uint64
 
@@ -42,7 +42,7 @@ func (d *directory) findOrAdd(name string) *node {
 	if n := d.nodes[name]; n != nil {
 		return n // another goroutine added it
 	}
-	n := &node{name: name, caps: d.caps, hiders: d.hiders}
+	n := &node{name: name, usage: d.usage, hiders: d.hiders}
 	d.version.Add(1)
 	if d.nodes == nil {
 		d.nodes = map[string]*node{}
@@ -93,7 +93,7 @@ func (d *directory) forget(n *node) {
 
 // at returns what is known about the node of a NodeInfo, nil for nothing.
 func (d *directory) at(info fwk.NodeInfo) *node {
-	if t := d.places.table.Load(); t != nil && t.version == d.version.Load() {
+	if t := d.places.Load(); t != nil && t.version == d.version.Load() {
 		if n, found := t.find(info); found {
 			return n
 		}

@@ -49,7 +49,7 @@ func (c *core) catchUp(ctx context.Context) {
 		return
 	}
 	for _, done := range c.listed {
-		if !(await{ctx, done}).wait() {
+		if !wait(ctx, done) {
 			return
 		}
 	}

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"sync"
 	"unique"
 
 	"github.com/berth-project/berth/internal/capability/place/alloc"
@@ -11,13 +10,7 @@ import (
 // mostFits bounds how many answers are remembered before all are forgotten.
 const mostFits = 1024
 
-// fits remembers whether and why an empty node would refuse pods of a shape. That depends on the machine and the
-// labels, which thousands of nodes share. The zero value is ready for use, and safe for concurrent use.
-type fits struct {
-	mu    sync.Mutex
-	known map[fitsKey]never
-}
-
+// fitsKey is all that an empty node's answer depends on. Thousands of nodes share a machine and labels.
 type fitsKey struct {
 	machine     *alloc.Machine
 	policy      placement.NodePolicy
@@ -33,28 +26,24 @@ type never struct {
 }
 
 // never returns the answer of the empty node. Two concurrent callers may both compute it.
-func (f *fits) never(b *bench, where placement.Node, cy *cycle) never {
+func (a *answers) never(b *bench, where placement.Node, cy *cycle) never {
 	key := fitsKey{where.Machine, where.Policy, where.AllocatableMilli, cy.shape}
-	if why, found := f.find(key); found {
+	a.mu.Lock()
+	why, found := a.empty[key]
+	a.mu.Unlock()
+	if found {
 		return why
 	}
 	refused := placement.Never(&b.scratch, where, cy.ask)
-	why := never{text: refused.Reason(), reason: refusedBySize}
+	why = never{text: refused.Reason(), reason: refusedBySize}
 	if refused.Permanent() {
 		why.reason = reasonOf(refused)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.known == nil || len(f.known) >= mostFits {
-		f.known = map[fitsKey]never{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.empty == nil || len(a.empty) >= mostFits {
+		a.empty = map[fitsKey]never{}
 	}
-	f.known[key] = why
+	a.empty[key] = why
 	return why
-}
-
-func (f *fits) find(key fitsKey) (never, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	why, found := f.known[key]
-	return why, found
 }

@@ -3,7 +3,6 @@ package schedule
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -23,45 +22,24 @@ const hidesIndex = "berth.dev/hides"
 type hiding struct {
 	// pods has hidesIndex.
 	pods cache.Indexer
-	// nodes are the nodes that hide CPUs by what the plugin itself knows.
-	nodes hiders
-}
 
-// hiders is a set of nodes. It is safe for concurrent use.
-type hiders struct {
-	count atomic.Int64
-	mu    sync.Mutex
-	all   map[*node]struct{}
+	mu sync.Mutex
+	// nodes are the nodes that hide CPUs by what the plugin itself knows.
+	nodes map[*node]struct{}
 }
 
 // set adds or removes a node.
-func (h *hiders) set(n *node, hides bool) {
+func (h *hiding) set(n *node, hides bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.all == nil {
-		h.all = map[*node]struct{}{}
+	if h.nodes == nil {
+		h.nodes = map[*node]struct{}{}
 	}
 	if hides {
-		h.all[n] = struct{}{}
+		h.nodes[n] = struct{}{}
 	} else {
-		delete(h.all, n)
+		delete(h.nodes, n)
 	}
-	h.count.Store(int64(len(h.all)))
-}
-
-// addTo appends the missing names of the nodes to a list.
-func (h *hiders) addTo(names []string) []string {
-	if h.count.Load() == 0 {
-		return names
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for n := range h.all {
-		if !slices.Contains(names, n.name) {
-			names = append(names, n.name)
-		}
-	}
-	return names
 }
 
 // watch adds hidesIndex to an informer of pods.
@@ -83,10 +61,17 @@ const mostHiding = 16
 // where returns the nodes on which the rule may refuse more at this moment. known is false if there are too many, or if
 // an unbound pod hides CPUs: it may be nominated for any node.
 func (h *hiding) where() (names []string, known bool) {
-	if h.pods == nil || h.nodes.count.Load() > mostHiding {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.pods == nil || len(h.nodes) > mostHiding {
 		return nil, false
 	}
-	names = h.nodes.addTo(h.pods.ListIndexFuncValues(hidesIndex))
+	names = h.pods.ListIndexFuncValues(hidesIndex)
+	for n := range h.nodes {
+		if !slices.Contains(names, n.name) {
+			names = append(names, n.name)
+		}
+	}
 	return names, len(names) <= mostHiding && !slices.Contains(names, "")
 }
 
@@ -174,17 +159,16 @@ func requestsAll(pod *v1.Pod) bool {
 	return true
 }
 
-// weigh updates whether the node counts in hiders. The caller holds mu.
+// weigh updates whether the node counts in hiding. The caller holds mu.
 func (n *node) weigh() {
 	hides := n.hides()
 	if hides == n.hiding {
 		return
 	}
 	n.hiding = hides
-	if n.hiders == nil {
-		return
+	if n.hiders != nil {
+		n.hiders.set(n, hides)
 	}
-	n.hiders.set(n, hides)
 }
 
 // hides reports whether the accounting rule can refuse an ordinary pod on the node although requests leave room.

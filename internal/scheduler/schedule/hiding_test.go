@@ -64,7 +64,9 @@ func (c *cluster) counted() {
 		}
 		n.mu.Unlock()
 	}
-	if got := core.hiding.nodes.count.Load(); got != want {
+	core.hiding.mu.Lock()
+	defer core.hiding.mu.Unlock()
+	if got := int64(len(core.hiding.nodes)); got != want {
 		c.t.Errorf("%d nodes are counted as hiding CPUs, %d do", got, want)
 	}
 }

@@ -7,20 +7,6 @@ import (
 	"github.com/berth-project/berth/internal/node/apiclient"
 )
 
-// reported remembers what was reported of a pod, so that it is reported once. The zero value is ready for use.
-type reported struct{ notes[string] }
-
-// first records a report about a pod, and reports whether it differs from the last one.
-func (t *reported) first(pod *v1.Pod, text string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pods[pod.UID].of == text {
-		return false
-	}
-	t.put(pod, text)
-	return true
-}
-
 // reportInvalid emits the event about a pod that is scheduled like any other, because its keys cannot be read.
 func (p *Plugin) reportInvalid(pod *v1.Pod, problems v1alpha1.FieldErrors) {
 	if p.reportPolicy(pod, "no CPUs are pinned for this pod: "+problems.Line()) {

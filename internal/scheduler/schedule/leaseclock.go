@@ -71,21 +71,21 @@ func (l *leaseClock) asked() {
 }
 
 // quiet returns how long the clock goes on without news of any Lease.
-func (s settings) quiet() time.Duration {
-	return max(shortestQuiet, min(longestQuiet, s.staleAfter/6))
+func (a *agents) quiet() time.Duration {
+	return max(shortestQuiet, min(longestQuiet, a.staleAfter/6))
 }
 
 // tickLeases advances the clock of the Leases, once they were listed. If none was heard of for a while, it lists them.
 // An answer distinguishes silent agents from a silent API server, and a hanging watch from both.
 func (a *agents) tickLeases(now time.Time) {
-	if a.settings.staleAfter == 0 || !a.listed.Load() || !a.clock.tick(now, a.settings.quiet()) {
+	if a.staleAfter == 0 || !a.listed.Load() || !a.clock.tick(now, a.quiet()) {
 		return
 	}
 	a.spawn(func(ctx context.Context) {
 		defer a.clock.asked()
-		ctx, cancel := context.WithTimeout(ctx, a.settings.quiet()/2)
+		ctx, cancel := context.WithTimeout(ctx, a.quiet()/2)
 		defer cancel()
-		list, err := a.handle.ClientSet().CoordinationV1().Leases(a.settings.leaseNamespace).List(ctx, metav1.ListOptions{})
+		list, err := a.handle.ClientSet().CoordinationV1().Leases(a.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return // asked again as long as no Lease is heard of
 		}

@@ -18,10 +18,12 @@ import (
 type agents struct {
 	*background
 
-	handle   fwk.Handle
-	settings settings
-	nodes    *directory
-	queue    *queue
+	handle fwk.Handle
+	nodes  *directory
+	queue  *queue
+	// namespace has the Leases. staleAfter is how long an agent may be silent; 0 means forever.
+	namespace  string
+	staleAfter time.Duration
 	// listed reports whether the Leases were listed; before that nothing is known about any agent.
 	listed atomic.Bool
 	clock  leaseClock
@@ -32,7 +34,7 @@ type agents struct {
 // watchLeases follows the Leases of the agents until ctx ends. The function that it returns reports whether they were
 // listed.
 func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
-	leases := a.handle.ClientSet().CoordinationV1().Leases(a.settings.leaseNamespace)
+	leases := a.handle.ClientSet().CoordinationV1().Leases(a.namespace)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return leases.List(ctx, options)
@@ -45,7 +47,7 @@ func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
 	if err := informer.SetTransform(reduceLease); err != nil {
 		return nil, watchError("Leases", err)
 	}
-	listed, err := a.watch(informer, "Leases in "+a.settings.leaseNamespace, unreadable, cache.ResourceEventHandlerFuncs{
+	listed, err := a.watch(informer, "Leases in "+a.namespace, unreadable, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { a.onLease(object) },
 		UpdateFunc: func(_, object any) { a.onLease(object) },
 		DeleteFunc: func(object any) { a.offLease(object) },
@@ -54,7 +56,7 @@ func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
 		return nil, err
 	}
 	a.spawn(func(ctx context.Context) {
-		if (await{ctx, listed}).wait() {
+		if wait(ctx, listed) {
 			a.clock.hear(time.Now())
 			a.listed.Store(true)
 			a.lookAtAgents(time.Now())
@@ -131,11 +133,11 @@ func (a *agents) heard(name string, renewed, now time.Time) {
 func (a *agents) look(n *node, now time.Time) bool {
 	before := n.access.agent
 	switch {
-	case a.settings.staleAfter == 0:
+	case a.staleAfter == 0:
 		n.access.agent = alive
 	case !a.listed.Load():
 		n.access.agent = unread
-	case n.access.heard.IsZero() || a.clock.at(now).Sub(n.access.heard) > a.settings.staleAfter:
+	case n.access.heard.IsZero() || a.clock.at(now).Sub(n.access.heard) > a.staleAfter:
 		n.access.agent = unheard
 	default:
 		n.access.agent = alive

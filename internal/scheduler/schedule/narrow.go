@@ -74,12 +74,6 @@ func (s shortlist) open() []string {
 	return open
 }
 
-// contender is one of the best nodes so far.
-type contender struct {
-	name  string
-	score int64
-}
-
 // best returns the nodes with the best answers for a pod, if nothing but these answers decides about its node. It
 // returns nil if there are no such nodes, or if other plugins may decide.
 func (s shortlist) best() []string {
@@ -100,19 +94,19 @@ func (s shortlist) best() []string {
 	}
 	names := make([]string, len(all))
 	for i, one := range all {
-		if len(s.plugin.handle.NominatedPodsForNode(one.name)) > 0 {
+		if len(s.plugin.handle.NominatedPodsForNode(one.Name)) > 0 {
 			return nil // Filter adds these pods, and they may leave no room
 		}
-		names[i] = one.name
+		names[i] = one.Name
 	}
 	return names
 }
 
 // walk searches all nodes, beginning at first, for the best nodes that admit the pod. sure is false if too many answers
 // must be computed, or if one of the best nodes should be avoided.
-func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
+func (s shortlist) walk(first int, needs *needs) (all []fwk.NodeScore, sure bool) {
 	t, cy := s.nodes, s.cy
-	all = make([]contender, 0, mostBest+1)
+	all = make([]fwk.NodeScore, 0, mostBest+1)
 	unknown := 0
 	for i := range t.list {
 		at := (first + i) % len(t.list)
@@ -127,14 +121,14 @@ func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
 			}
 			r = s.plugin.core.answers.resultOf(n, view{info: info, cy: cy})
 		}
-		if r.status != nil || len(all) == mostBest && r.score <= all[mostBest-1].score {
+		if r.status != nil || len(all) == mostBest && r.score <= all[mostBest-1].Score {
 			continue
 		}
 		switch needs.ask(info) {
 		case avoids:
 			return nil, false
 		case admits:
-			all = insert(all, contender{n.name, r.score})
+			all = insert(all, fwk.NodeScore{Name: n.name, Score: r.score})
 		case refuses:
 		}
 	}
@@ -142,10 +136,10 @@ func (s shortlist) walk(first int, needs *needs) (all []contender, sure bool) {
 	return all, true
 }
 
-// insert adds a contender after those that are no worse, and drops the last if there are too many.
-func insert(all []contender, one contender) []contender {
+// insert adds a node after those that are no worse, and drops the last if there are too many.
+func insert(all []fwk.NodeScore, one fwk.NodeScore) []fwk.NodeScore {
 	at := len(all)
-	for at > 0 && all[at-1].score < one.score {
+	for at > 0 && all[at-1].Score < one.Score {
 		at--
 	}
 	all = slices.Insert(all, at, one)

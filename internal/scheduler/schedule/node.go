@@ -48,15 +48,15 @@ type node struct {
 	late map[types.UID]bool
 	// unasked are pods with a placement that did not ask for CPUs when they were read first.
 	unasked map[types.UID]bool
-	// caps decides which namespaces may have exclusive CPUs; nil for all.
-	caps *caps
+	// usage decides which namespaces may have exclusive CPUs; nil for all.
+	usage *usage
 	// ambiguous are the bindings that may have gone through.
 	ambiguous []*ambiguousBind
 	// allocatable is what the node offers to all pods, in thousandths of a CPU.
 	allocatable int64
 	// hiding reports whether the node counts in hiders.
 	hiding bool
-	hiders *hiders
+	hiders *hiding
 	// pass numbers the walks over the pods.
 	pass uint32
 }
@@ -237,7 +237,7 @@ func (n *node) readAll() {
 func (n *node) read(pod *v1.Pod, from flight) (r record, pinned, asks bool) {
 	r, pinned, asks = readRecord(n.machine, pod, from)
 	unknown := r.held.Unknown()
-	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.caps.mayHave(pod, unknown)) {
+	if unknown > 0 && r.held.CPUs().IsEmpty() && (n.late[pod.UID] || !n.usage.mayHave(pod, unknown)) {
 		r.held = placement.Held{}
 	}
 	return r, pinned, asks

@@ -14,13 +14,13 @@ type gone func(namespace, name string, uid types.UID) bool
 // notes stores a value for some pods, until it is forgotten or the pod is gone. The zero value is ready for use, and
 // its methods are safe for concurrent use unless they say otherwise. The types that embed it hold mu over related
 // changes.
-type notes[N any] struct {
+type notes[N comparable] struct {
 	mu   sync.Mutex
 	pods map[types.UID]note[N]
 }
 
 // note is the value for one pod.
-type note[N any] struct {
+type note[N comparable] struct {
 	namespace, name string
 	of              N
 }
@@ -31,6 +31,17 @@ func (t *notes[N]) put(pod *v1.Pod, of N) {
 		t.pods = map[types.UID]note[N]{}
 	}
 	t.pods[pod.UID] = note[N]{pod.Namespace, pod.Name, of}
+}
+
+// first stores the value for a pod, and reports whether it differs from the last one, or from the zero value.
+func (t *notes[N]) first(pod *v1.Pod, of N) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pods[pod.UID].of == of {
+		return false
+	}
+	t.put(pod, of)
+	return true
 }
 
 // forget removes the value of a pod.

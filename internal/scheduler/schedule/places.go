@@ -2,20 +2,15 @@ package schedule
 
 import (
 	"reflect"
-	"sync/atomic"
 
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// places finds what is known about the nodes of the scheduler's snapshot by their NodeInfos. A snapshot keeps the
+// placeTable finds what is known about the nodes of the scheduler's snapshot by their NodeInfos. A snapshot keeps the
 // NodeInfo of a node while the node exists, and its list while no node comes or goes. So one table serves many cycles.
 // A lookup in it touches one cache line; a lookup by name touches the node object, its name and that of the directory.
-// The zero value is ready for use, and safe for concurrent use.
-type places struct {
-	table atomic.Pointer[placeTable]
-}
-
-// placeTable serves one list and one version of the directory. It never changes.
+// With a map of the standard library instead, Filter takes a third longer. The table serves one list and one version of
+// the directory, and never changes.
 type placeTable struct {
 	// list pins the NodeInfos: no other object gets the address of one while the table exists.
 	list []fwk.NodeInfo
@@ -33,23 +28,20 @@ type place struct {
 	node    *node // nil if nothing is known
 }
 
-// of returns the table for the nodes of a snapshot, and makes it if needed. It is nil for an empty list.
-func (p *places) of(list []fwk.NodeInfo, d *directory) *placeTable {
+// placesOf returns the table for the nodes of a snapshot, and makes it if needed. It is nil for an empty list.
+func (d *directory) placesOf(list []fwk.NodeInfo) *placeTable {
 	if len(list) == 0 {
 		return nil
 	}
 	version := d.version.Load()
-	t := p.table.Load()
+	t := d.places.Load()
 	if t != nil && t.version == version && len(t.list) == len(list) && &t.list[0] == &list[0] {
 		return t
 	}
 	t = newPlaceTable(list, d, version)
-	p.table.Store(t)
+	d.places.Store(t)
 	return t
 }
-
-// clear drops the table, which holds a snapshot in memory.
-func (p *places) clear() { p.table.Store(nil) }
 
 func newPlaceTable(list []fwk.NodeInfo, d *directory, version uint64) *placeTable {
 	t := &placeTable{list: list, known: make([]*node, len(list)), version: version, shift: 64}

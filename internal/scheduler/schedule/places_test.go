@@ -31,22 +31,22 @@ func TestPlaces(t *testing.T) {
 		list = append(list, info(name))
 	}
 	check("without a table", list)
-	core.nodes.places.of(list, &core.nodes)
+	core.nodes.placesOf(list)
 	check("with a table", list)
 	check("a clone", []fwk.NodeInfo{info("n7"), info("unknown")})
-	before := core.nodes.places.table.Load()
-	if core.nodes.places.of(list, &core.nodes); core.nodes.places.table.Load() != before {
+	before := core.nodes.places.Load()
+	if core.nodes.placesOf(list); core.nodes.places.Load() != before {
 		t.Error("the same list makes another table")
 	}
 	core.nodes.remove(core.nodes.find("n7"))
 	core.nodes.findOrAdd("unknown")
 	check("after changes", list)
 	core.nodes.findOrAdd("n7")
-	core.nodes.places.of(list, &core.nodes)
+	core.nodes.placesOf(list)
 	check("with a new table", list)
-	core.nodes.places.of(list[1:500], &core.nodes)
+	core.nodes.placesOf(list[1:500])
 	check("of a part", list)
-	core.nodes.places.clear()
+	core.nodes.places.Store(nil)
 	check("cleared", list)
-	core.nodes.places.of(nil, &core.nodes)
+	core.nodes.placesOf(nil)
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/berth-project/berth/api/v1alpha1"
 )
 
 // Name is the name of the plugin in a KubeSchedulerConfiguration.
@@ -67,21 +69,18 @@ func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handl
 	if err != nil {
 		return nil, fmt.Errorf("args of the plugin %s: %w", Name, err)
 	}
-	c, err := f.coreFor(ctx, handle, settingsOf(a))
+	c, err := f.coreFor(ctx, handle, a)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plugin{core: c, handle: handle, rules: rulesOf(a)}
-	c.nodes.caps.add(p.rules)
-	if p.rules.MostCPUs > 0 {
-		c.usage.asked.Store(true) // no informer runs yet, so nothing was missed
-	}
+	c.usage.allow(p.rules)
 	return p, nil
 }
 
-// coreFor returns the core that the profiles of one scheduler, with the same informers, share. The settings of the
-// first profile apply.
-func (f *Factory) coreFor(ctx context.Context, handle fwk.Handle, s settings) (*core, error) {
+// coreFor returns the core that the profiles of one scheduler, with the same informers, share. For the Leases, the args
+// of the first profile apply.
+func (f *Factory) coreFor(ctx context.Context, handle fwk.Handle, a v1alpha1.SchedulerArgs) (*core, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := handle.SharedInformerFactory()
@@ -92,7 +91,7 @@ func (f *Factory) coreFor(ctx context.Context, handle fwk.Handle, s settings) (*
 	if register == nil {
 		register = legacyregistry.Register
 	}
-	c := newCore(handle, s, newMeters(register))
+	c := newCore(handle, a, newMeters(register))
 	if err := c.start(ctx, f.Topologies); err != nil {
 		return nil, err
 	}

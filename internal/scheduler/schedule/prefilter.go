@@ -33,14 +33,14 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	if cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy)) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	table := p.core.nodes.places.of(nodes, &p.core.nodes)
+	table := p.core.nodes.placesOf(nodes)
 	if cy.ask == nil {
 		return nil, nil
 	}
 	if status := p.capped(pod, cy); status != nil {
 		return nil, status
 	}
-	cy.claimed = p.core.selectors.claimedBy(ctx, pod, p.handle)
+	cy.claimed = p.claimedBy(ctx, pod)
 	return shortlist{plugin: p, cy: cy, nodes: table}.result(), nil
 }
 

@@ -6,10 +6,14 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// queue is the scheduling queue as the plugin uses it: the pods that wait there after a refusal of the plugin, and the
-// calls to try them again.
+// queue is the scheduling queue as the plugin uses it: the pods that were refused in their last cycle, and the calls to
+// try them again. It is safe for concurrent use.
 type queue struct {
-	waiting
+	notes[waiter]
+	// calls counts the calls of take. called is the last call for each reason: a pod that is noted only now has just
+	// missed it.
+	calls  uint64
+	called [reasons]uint64
 
 	handle fwk.Handle
 	log    klog.Logger

@@ -35,8 +35,9 @@ const (
 // plans beside the cycles, for one pod at a time with pauses, and moves nothing. The zero value is ready for use, and
 // safe for concurrent use.
 type repacks struct {
-	busy  atomic.Bool
-	known reported
+	busy atomic.Bool
+	// known has what was reported of pods.
+	known notes[string]
 }
 
 // candidate is a node that lacks the right places for a pod.

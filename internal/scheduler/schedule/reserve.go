@@ -32,10 +32,19 @@ type reservation struct {
 	held    placement.Held
 	// annotation is the encoded placement.
 	annotation string
+	// sent reports that this plugin bound the pod.
+	sent bool
 }
 
 // Clone returns r itself: there is only one reservation.
 func (r *reservation) Clone() fwk.StateData { return r }
+
+// reservationOf returns the reservation of a cycle, nil for none.
+func reservationOf(state fwk.CycleState) *reservation {
+	data, _ := state.Read(reservationKey)
+	made, _ := data.(*reservation)
+	return made
+}
 
 // Reserve decides again, in the same state as Filter and so with the same answer, and holds the CPUs until the pod is
 // bound or given up. Like Filter it leaves room, if it can, for pods of equal or higher priority that are nominated for

@@ -278,7 +278,7 @@ func (m *machines) offNode(object any) {
 	if !ok {
 		return
 	}
-	m.nodes.places.clear()
+	m.nodes.places.Store(nil)
 	if n := m.nodes.find(gone.Name); n != nil {
 		n.mu.Lock()
 		m.size(n)

@@ -16,17 +16,12 @@ const (
 // all nodes at once, for a pause that doubles with each failure; a success resets its length. The zero value is ready
 // for use, and safe for concurrent use.
 type tries struct {
-	notes[firstTry]
+	// notes has the pods that saw their best nodes only; true means that the pod came back.
+	notes[bool]
 	// turn is where the last walk began.
 	turn int
 	// pause is how many pods remain of the last pause, and paused is its length.
 	pause, paused int
-}
-
-// firstTry is a pod that saw its best nodes only.
-type firstTry struct {
-	// failed reports that the pod came back.
-	failed bool
 }
 
 // may reports whether a pod whose cycle begins may be shown some nodes only. first is the node, among that many, at
@@ -35,8 +30,8 @@ func (t *tries) may(uid types.UID, nodes int) (first int, may bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch one, again := t.pods[uid]; {
-	case again && !one.of.failed:
-		one.of.failed = true
+	case again && !one.of:
+		one.of = true
 		t.pods[uid] = one
 		t.paused = min(max(2*t.paused, shortPause), longPause)
 		t.pause = t.paused
@@ -55,7 +50,7 @@ func (t *tries) may(uid types.UID, nodes int) (first int, may bool) {
 func (t *tries) note(pod *v1.Pod) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.put(pod, firstTry{})
+	t.put(pod, false)
 }
 
 // done forgets a pod that is bound or gone.
@@ -63,7 +58,7 @@ func (t *tries) done(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one, found := t.pods[uid]; found {
-		if !one.of.failed {
+		if !one.of {
 			t.paused = 0
 		}
 		delete(t.pods, uid)

@@ -50,16 +50,7 @@ func reasonOf(r placement.Refusal) refusal {
 	}
 }
 
-// waiting tracks the pods that were refused in their last cycle, and why. The zero value is ready for use, and safe for
-// concurrent use.
-type waiting struct {
-	notes[waiter]
-	// calls counts the calls of take. called is the last call for each reason: a pod that is noted only now has just
-	// missed it.
-	calls  uint64
-	called [reasons]uint64
-}
-
+// waiter is a pod that was refused in its last cycle.
 type waiter struct {
 	pod *v1.Pod
 	why refusal
@@ -79,31 +70,31 @@ const (
 
 // note adds a reason. It reports whether the pods with that reason were called after the moment since, from done: the
 // answer that the pod got may be older.
-func (w *waiting) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	one := w.pods[pod.UID].of
+func (q *queue) note(pod *v1.Pod, why refusal, since uint64) (missed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	one := q.pods[pod.UID].of
 	one.pod, one.why = pod, one.why|why
-	w.put(pod, one)
-	for i := range w.called {
-		missed = missed || why&(1<<i) != 0 && w.called[i] > since
+	q.put(pod, one)
+	for i := range q.called {
+		missed = missed || why&(1<<i) != 0 && q.called[i] > since
 	}
 	return missed
 }
 
 // done forgets a pod: its next cycle begins, or it waits for nothing any more. It returns the moment for note.
-func (w *waiting) done(uid types.UID) uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.pods, uid)
-	return w.calls
+func (q *queue) done(uid types.UID) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.pods, uid)
+	return q.calls
 }
 
 // why returns the reasons of a pod, anyRefusal if none are known.
-func (w *waiting) why(uid types.UID) refusal {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one, found := w.pods[uid]; found {
+func (q *queue) why(uid types.UID) refusal {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one, found := q.pods[uid]; found {
 		return one.of.why
 	}
 	return anyRefusal
@@ -111,28 +102,28 @@ func (w *waiting) why(uid types.UID) refusal {
 
 // take returns the pods that wait for one of the reasons, by namespace and name. They stay until their next cycle
 // begins.
-func (w *waiting) take(why refusal) map[string]*v1.Pod {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls++
-	for i := range w.called {
+func (q *queue) take(why refusal) map[string]*v1.Pod {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls++
+	for i := range q.called {
 		if why&(1<<i) != 0 {
-			w.called[i] = w.calls
+			q.called[i] = q.calls
 		}
 	}
 	var pods map[string]*v1.Pod
-	for _, one := range w.pods {
+	for _, one := range q.pods {
 		if one.of.why&why != 0 {
-			pods = w.call(pods, one.of, callAgain)
+			pods = q.call(pods, one.of, callAgain)
 		}
 	}
 	return pods
 }
 
 // call records that a pod is called, and when to call it again, and adds it to pods. The caller holds mu.
-func (w *waiting) call(pods map[string]*v1.Pod, one waiter, again int) map[string]*v1.Pod {
+func (q *queue) call(pods map[string]*v1.Pod, one waiter, again int) map[string]*v1.Pod {
 	one.called, one.again = 1, again
-	w.put(one.pod, one)
+	q.put(one.pod, one)
 	if pods == nil {
 		pods = map[string]*v1.Pod{}
 	}
@@ -141,36 +132,36 @@ func (w *waiting) call(pods map[string]*v1.Pod, one waiter, again int) map[strin
 }
 
 // hinted records that the queue was made to try a pod again.
-func (w *waiting) hinted(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one, found := w.pods[uid]; found && one.of.called == 0 {
+func (q *queue) hinted(uid types.UID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if one, found := q.pods[uid]; found && one.of.called == 0 {
 		one.of.called, one.of.again = 1, callAgain
-		w.pods[uid] = one
+		q.pods[uid] = one
 	}
 }
 
 // look returns the pods to call again. It is called once every lookEvery.
-func (w *waiting) look() map[string]*v1.Pod {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (q *queue) look() map[string]*v1.Pod {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	var pods map[string]*v1.Pod
-	for _, noted := range w.pods {
+	for _, noted := range q.pods {
 		switch one := noted.of; {
 		case one.called == 0:
 		case one.called < one.again:
 			one.called++
-			w.put(one.pod, one)
+			q.put(one.pod, one)
 		default:
-			pods = w.call(pods, one, min(2*one.again, seldom))
+			pods = q.call(pods, one, min(2*one.again, seldom))
 		}
 	}
 	return pods
 }
 
 // size returns how many pods wait.
-func (w *waiting) size() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.pods)
+func (q *queue) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pods)
 }

@@ -62,7 +62,7 @@ func TestCalledAgain(t *testing.T) {
 
 // A pod that is refused before its cycle reaches the plugin is activated at growing intervals.
 func TestCalledAgainEverLess(t *testing.T) {
-	var w waiting
+	var w queue
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
 	w.note(pod, refusedByCPUs, 0)
 	w.take(refusedByCPUs)

@@ -25,7 +25,7 @@ const (
 func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) error {
 	bounded, cancel := context.WithTimeout(ctx, firstLists)
 	defer cancel()
-	var waits []await
+	var waits []func() bool
 	if topologies != nil {
 		unreadable, give := context.WithCancel(bounded)
 		defer give()
@@ -33,33 +33,27 @@ func (c *core) watchOwn(ctx context.Context, topologies cache.ListerWatcher) err
 		if err != nil {
 			return err
 		}
-		waits = append(waits, await{unreadable, listed})
+		waits = append(waits, func() bool { return wait(unreadable, listed) })
 	}
-	if c.agents.settings.staleAfter > 0 {
+	if c.agents.staleAfter > 0 {
 		unreadable, give := context.WithCancel(bounded)
 		defer give()
 		listed, err := c.agents.watchLeases(give)
 		if err != nil {
 			return err
 		}
-		waits = append(waits, await{unreadable, listed})
+		waits = append(waits, func() bool { return wait(unreadable, listed) })
 	}
-	for _, w := range waits {
-		w.wait()
+	for _, done := range waits {
+		done()
 	}
 	return nil
 }
 
-// await is a condition to wait for, until ctx ends.
-type await struct {
-	ctx  context.Context
-	done func() bool
-}
-
-// wait waits for the condition and reports whether it became true.
-func (a await) wait() bool {
-	for !a.done() {
-		if !apiclient.Pause(a.ctx, listPoll) {
+// wait waits until done returns true or ctx ends, and reports whether done did.
+func wait(ctx context.Context, done func() bool) bool {
+	for !done() {
+		if !apiclient.Pause(ctx, listPoll) {
 			return false
 		}
 	}
