@@ -9,7 +9,7 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	if no.Code != Placed {
 		return Answer{}, no
 	}
-	s.m, s.inexact, s.budget = m, false, budget
+	s.eligible.m, s.eligible.p, s.inexact, s.budget = m, &s.p, false, budget
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {
 			return s.answer(r, try), no
@@ -79,7 +79,7 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	if no := s.limit(t, r, n, try); no.Code != Placed {
 		return no
 	}
-	if nodes := r.spanned(s.m, &s.p); nodes != 0 && share(s, nodes) {
+	if nodes := r.spanned(s.eligible.m, &s.p); nodes != 0 && share(s, nodes) {
 		return Refusal{}
 	}
 	if r.Domain == AnyDomain {
@@ -98,7 +98,7 @@ func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 	if r.NUMA == Restricted {
 		s.pose(&Taken{}, r, n, try)
 		var no Refusal
-		if most, no = s.fewest(); no.Code != Placed {
+		if most, no = s.eligible.fewest(); no.Code != Placed {
 			return no
 		}
 	}
@@ -111,7 +111,7 @@ func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 
 // solve finds the best answer of the problem, or returns why there is none.
 func (s *Scratch) solve() Refusal {
-	count, no := s.fewest()
+	count, no := s.eligible.fewest()
 	if no.Code == Placed {
 		if s.p.even {
 			s.p.strategy = MostAllocated
@@ -127,14 +127,14 @@ func (s *Scratch) solve() Refusal {
 // answer divides the union among the containers and describes the result.
 func (s *Scratch) answer(r *Request, try attempt) Answer {
 	s.even()
-	m, p := s.m, s.p
+	m, p := s.eligible.m, s.p
 	cpus := s.parts.divide(s, r, try)
 	if len(r.Wants) > 1 {
 		s.p = p
-		s.frees()
+		s.eligible.frees()
 	}
 	a := Answer{
-		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.vector(&cpus), Each: s.parts.each, Exact: !s.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
+		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.eligible.vector(&cpus), Each: s.parts.each, Exact: !s.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
 		Dropped: try.dropped, machine: m, request: *r,
 	}
 	if try.exclusive == PCPULevel {

@@ -33,7 +33,7 @@ func (s *Scratch) mayHold(c coreTerms) {
 	e, p, b := &s.eligible, &s.p, &s.best
 	b.may, b.spare = e.cpus, cpuset.Max
 	switch {
-	case p.picky || !s.fast:
+	case p.picky || !s.eligible.fast:
 	case p.bind == SpreadByPCPUs:
 		if c.first == 0 {
 			b.may = e.first

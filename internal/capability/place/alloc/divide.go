@@ -27,13 +27,13 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 		return union
 	}
 	d.take(s, r, union, d.each)
-	torn := s.m.torn(d.each)
+	torn := s.eligible.m.torn(d.each)
 	if torn.l3s <= len(r.Wants) || s.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
 		return union
 	}
-	nodes, _ := s.m.nodesOf(&union)
-	all := s.m.cpusOf(nodes)
-	if pool.and(&all); !union.within(&all) || !d.least(s.m, r.Wants, &pool).less(torn) {
+	nodes, _ := s.eligible.m.nodesOf(&union)
+	all := s.eligible.m.cpusOf(nodes)
+	if pool.and(&all); !union.within(&all) || !d.least(s.eligible.m, r.Wants, &pool).less(torn) {
 		return union
 	}
 	s.p = p
@@ -41,8 +41,8 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 		return union
 	}
 	s.p = p
-	s.frees()
-	if other := unionOf(d.other); s.m.torn(d.other).less(torn) && asNear(s, &other, &union, try) {
+	s.eligible.frees()
+	if other := unionOf(d.other); s.eligible.m.torn(d.other).less(torn) && asNear(s, &other, &union, try) {
 		d.each, d.other = d.other, d.each
 		return other
 	}
@@ -52,7 +52,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 // asNear reports whether the first set is as good as the second for the pod as a whole: in NUMA nodes, and in siblings
 // that stay empty.
 func asNear(s *Scratch, one, other *mask, try attempt) bool {
-	v, o := s.vector(one), s.vector(other)
+	v, o := s.eligible.vector(one), s.eligible.vector(other)
 	return s.p.keyOf(&v).hi <= s.p.keyOf(&o).hi && (try.exclusive != PCPULevel || v.Split <= o.Split)
 }
 
@@ -70,7 +70,7 @@ func (d *division) sort(wants []Want) {
 // take gives each container, the largest first, the best part of the remaining pool. It reports whether the pool
 // suffices.
 func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bool {
-	s.p.part(len(s.m.nodes))
+	s.p.part(len(s.eligible.m.nodes))
 	for _, i := range d.order {
 		if s.p.n, s.p.free = r.Wants[i].CPUs, pool; s.solve().Code != Placed {
 			return false
@@ -79,7 +79,7 @@ func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bo
 		got := s.best.cpus
 		each[i] = got.set()
 		if s.p.one {
-			got = s.m.withSiblings(&got)
+			got = s.eligible.m.withSiblings(&got)
 		}
 		pool.andNot(&got)
 	}

@@ -4,8 +4,8 @@ package alloc
 // CPUs allow. The nodes do not change; whole cores stay whole if there are enough.
 func (s *Scratch) even() {
 	best, p := s.best.cpus, s.p
-	nodes, count := s.m.nodesOf(&best)
-	all := s.m.cpusOf(nodes)
+	nodes, count := s.eligible.m.nodesOf(&best)
+	all := s.eligible.m.cpusOf(nodes)
 	if !p.even || count < 2 || !best.within(&all) {
 		return
 	}
@@ -32,21 +32,21 @@ func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
 // share finds the best answer that divides its CPUs among the nodes as evenly as they allow. It reports whether there
 // is an answer with CPUs of each node.
 func share(s *Scratch, nodes nodeSet) bool {
-	s.survey()
+	s.eligible.survey()
 	p, sum, ok := s.p, mask{}, true
 	var shares [mostNodes]int
 	level(&shares, s.eligible.nodes, nodes, &p)
 	left := p.n
-	for i := range s.m.nodes {
+	for i := range s.eligible.m.nodes {
 		left -= shares[i]
 		ok = ok && (!nodes.has(i) || shares[i] > 0)
 	}
 	ok = ok && left == 0
-	for i := range s.m.nodes {
+	for i := range s.eligible.m.nodes {
 		if !ok || shares[i] == 0 {
 			continue
 		}
-		here := s.m.cpusOf(1 << i)
+		here := s.eligible.m.cpusOf(1 << i)
 		s.p.part(1)
 		s.p.n, s.p.free, s.p.clean = shares[i], p.free, p.clean
 		s.p.free.and(&here)
@@ -54,8 +54,8 @@ func share(s *Scratch, nodes nodeSet) bool {
 		sum.or(&s.best.cpus)
 	}
 	s.p, s.best.cpus = p, sum
-	s.survey()
-	s.frees()
+	s.eligible.survey()
+	s.eligible.frees()
 	return ok
 }
 

@@ -1,9 +1,9 @@
 package alloc
 
 // fewest returns the least number of nodes that can hold the answer, or why there is none.
-func (s *Scratch) fewest() (int, Refusal) {
-	p, e := &s.p, &s.eligible
-	s.survey()
+func (e *eligible) fewest() (int, Refusal) {
+	p := e.p
+	e.survey()
 	total, open, biggest := e.home, e.home, 0
 	for i, n := range e.nodes {
 		total += n
@@ -14,7 +14,7 @@ func (s *Scratch) fewest() (int, Refusal) {
 	}
 	switch {
 	case total < p.n:
-		return 0, s.refuse(s.missing(), Anywhere, total)
+		return 0, p.refuse(p.missing(), Anywhere, total)
 	case open < p.n && p.alone:
 		return 0, Refusal{Code: TooFewExclusiveNodes, Want: p.n, Have: open}
 	case open < p.n:
@@ -22,7 +22,7 @@ func (s *Scratch) fewest() (int, Refusal) {
 	case e.home >= p.n:
 		return 0, Refusal{}
 	}
-	count, have := s.fewestNodes()
+	count, have := e.fewestNodes()
 	switch {
 	case count == none:
 		return 0, Refusal{Code: KeptApart, Want: p.n, Have: have}
@@ -31,48 +31,48 @@ func (s *Scratch) fewest() (int, Refusal) {
 	case p.most == 1:
 		have = biggest + e.home
 	default:
-		have = s.most(p.across, p.most)
+		have = e.most(p.across, p.most)
 	}
-	return 0, s.refuse(s.missing(), p.scope, have)
+	return 0, p.refuse(p.missing(), p.scope, have)
 }
 
 // fewestNodes returns the least number of nodes by what they can contribute. If NUMA exclusivity prevents an answer,
 // it returns none and the number of available CPUs. An answer crosses nodes only because no single node could hold it,
 // never to avoid an exclusive pod.
-func (s *Scratch) fewestNodes() (count, have int) {
-	p, e := &s.p, &s.eligible
-	s.sorted = s.sorted[:0]
+func (e *eligible) fewestNodes() (count, have int) {
+	p := e.p
+	e.sorted = e.sorted[:0]
 	for i, n := range e.nodes {
 		if p.single.has(i) && n+e.home >= p.n {
 			return 1, 0
 		}
 		if p.across.has(i) && n > 0 {
-			s.sorted = insert(s.sorted, n, len(e.nodes))
+			e.sorted = insert(e.sorted, n, len(e.nodes))
 		}
 	}
 	have = e.home
-	for i, n := range s.sorted {
+	for i, n := range e.sorted {
 		have += n
 		if have >= p.n {
 			if i == 0 {
-				return none, s.most(p.single, 1)
+				return none, e.most(p.single, 1)
 			}
 			return i + 1, 0
 		}
 	}
-	return none, max(have, s.most(p.single, 1))
+	return none, max(have, e.most(p.single, 1))
 }
 
 // most returns the greatest number of CPUs in count nodes.
-func (s *Scratch) most(nodes nodeSet, count int) int {
-	s.sorted = s.sorted[:0]
-	for i, n := range s.eligible.nodes {
+func (e *eligible) most(nodes nodeSet, count int) int {
+	e.sorted = e.sorted[:0]
+	for i, n := range e.nodes {
 		if nodes.has(i) {
-			s.sorted = insert(s.sorted, n, max(0, count))
+			e.sorted = insert(e.sorted, n, max(0, count))
 		}
 	}
-	sum := s.eligible.home
-	for _, n := range s.sorted {
+	sum := e.home
+	for _, n := range e.sorted {
 		sum += n
 	}
 	return sum
@@ -94,8 +94,8 @@ func insert(list []int, n, most int) []int {
 }
 
 // missing returns the cause of a refusal for lack of CPUs.
-func (s *Scratch) missing() RefusalCode {
-	switch p := &s.p; {
+func (p *problem) missing() RefusalCode {
+	switch {
 	case p.whole:
 		return TooFewWholeCores
 	case p.clean:
@@ -107,10 +107,10 @@ func (s *Scratch) missing() RefusalCode {
 }
 
 // refuse returns a Refusal with figures in the unit of its cause.
-func (s *Scratch) refuse(code RefusalCode, scope Scope, have int) Refusal {
-	want := s.p.n
+func (p *problem) refuse(code RefusalCode, scope Scope, have int) Refusal {
+	want := p.n
 	if code == TooFewWholeCores {
-		threads := max(1, s.p.kind.threads)
+		threads := max(1, p.kind.threads)
 		want, have = want/threads, have/threads
 	}
 	return Refusal{Code: code, Scope: scope, Want: want, Have: have}

@@ -16,7 +16,7 @@ const mandatory = -1
 
 // force adds all CPUs that a cell can contribute.
 func (s *Scratch) force(c int) {
-	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
+	ls, at, t := &s.l3s, &s.eligible.m.cells[c], &s.eligible.cells[c]
 	f, cpus := &ls.forced, &s.eligible.cpus
 	if s.p.one {
 		cpus = &s.eligible.first
@@ -31,6 +31,6 @@ func (s *Scratch) force(c int) {
 	if at.l3 != none && ls.slots[at.l3] == 0 {
 		ls.slots[at.l3] = mandatory
 		f.l3s = append(f.l3s, at.l3)
-		f.free += s.freeL3s[at.l3]
+		f.free += s.eligible.freeL3s[at.l3]
 	}
 }

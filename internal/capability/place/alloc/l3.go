@@ -76,7 +76,7 @@ func (s *Scratch) fewestItems() int {
 	rest := ls.need - ls.base.cap
 	sorted := ls.caps.sort(len(ls.items))
 	more := fewestOf(sorted, rest)
-	if !s.fast || more == 0 {
+	if !s.eligible.fast || more == 0 {
 		return more
 	}
 	for _, n := range sorted[:more-1] {
@@ -115,15 +115,15 @@ func (s *Scratch) itemSums() {
 // good CPUs of these answers. free and barred bound the free and the barred CPUs of the touched domains.
 func (s *Scratch) boundL3s(more, good, free, barred int) key {
 	p, ls := &s.p, &s.l3s
-	terms := s.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts, shares: ls.shares})
+	terms := s.eligible.terms(ls.need, &tally{good: good, ones: ls.ones, parts: ls.parts, shares: ls.shares})
 	terms.first += ls.forced.terms.first
-	left := max(0, free-p.n+s.slack(ls.base.cap))
+	left := max(0, free-p.n+s.p.slack(ls.base.cap))
 	if p.strategy == MostAllocated {
 		left = max(left, barred)
 	}
 	socket := ls.socket
 	if ls.byL3 {
-		socket = max(0, s.touchedSockets()-p.n)
+		socket = max(0, s.eligible.touchedSockets(s.nodes.chosen)-p.n)
 		if p.strategy == LeastAllocated {
 			socket = freeMost
 		}
@@ -133,15 +133,15 @@ func (s *Scratch) boundL3s(more, good, free, barred int) key {
 
 // nodeTerms computes the terms that depend only on the nodes.
 func (s *Scratch) nodeTerms() {
-	m, p, ls, chosen := s.m, &s.p, &s.l3s, s.nodes.chosen
+	m, p, ls, chosen := s.eligible.m, &s.p, &s.l3s, s.nodes.chosen
 	free, preferred, distance := 0, 0, 0
-	ls.socket, ls.byL3 = s.touchedSockets()-p.n, !s.fast
+	ls.socket, ls.byL3 = s.eligible.touchedSockets(s.nodes.chosen)-p.n, !s.eligible.fast
 	for k, i := range chosen {
-		free += s.freeNodes[i]
+		free += s.eligible.freeNodes[i]
 		if !p.picky || p.prefer.has(i) {
 			preferred += s.eligible.nodes[i]
 		}
-		distance += s.distanceTo(i, chosen[:k])
+		distance += s.eligible.m.distanceTo(i, chosen[:k])
 		if m.nodes[i].socket == none {
 			ls.byL3 = true
 		}
@@ -149,12 +149,12 @@ func (s *Scratch) nodeTerms() {
 	if len(m.sockets) == 1 {
 		ls.socket, ls.byL3 = 0, false
 	}
-	ls.numa = min(max(0, free-p.n+s.slack(s.eligible.home)), freeMost)
+	ls.numa = min(max(0, free-p.n+s.p.slack(s.eligible.home)), freeMost)
 	ls.off = 0
 	if p.picky {
 		ls.off = max(0, p.n-preferred)
 	}
-	ls.set = setTerms(len(chosen), p.unheld(chosen), ls.off, nearness{s.m.socketsOf(chosen), s.m.diesOf(chosen), distance})
+	ls.set = setTerms(len(chosen), p.unheld(chosen), ls.off, nearness{s.eligible.m.socketsOf(chosen), s.eligible.m.diesOf(chosen), distance})
 }
 
 // gather lists the L3 domains of the chosen nodes.
@@ -163,19 +163,19 @@ func (s *Scratch) gather() {
 	ls.items, ls.base, ls.forced = ls.items[:0], tally{}, forced{l3s: ls.forced.l3s[:0]}
 	ls.pools = growKeep(ls.pools, 1)
 	ls.pools[0] = mask{}
-	ls.slots = resize(ls.slots, len(s.m.l3s))
+	ls.slots = resize(ls.slots, len(s.eligible.m.l3s))
 	ls.need = s.p.n
-	split := s.fast && ls.off > 0 && ls.off < s.p.n
+	split := s.eligible.fast && ls.off > 0 && ls.off < s.p.n
 	if split {
 		ls.need = ls.off
 		s.eachCell(func(c int) {
-			if s.p.prefers(&s.m.cells[c]) {
+			if s.p.prefers(&s.eligible.m.cells[c]) {
 				s.force(c)
 			}
 		})
 	}
 	s.eachCell(func(c int) {
-		if !split || !s.p.prefers(&s.m.cells[c]) {
+		if !split || !s.p.prefers(&s.eligible.m.cells[c]) {
 			s.gatherCell(c)
 		}
 	})
@@ -183,13 +183,13 @@ func (s *Scratch) gather() {
 
 // eachCell calls f for each cell of the chosen nodes, and each cell of no node, that can contribute a CPU.
 func (s *Scratch) eachCell(f func(c int)) {
-	for c := range s.m.homeless {
+	for c := range s.eligible.m.homeless {
 		if s.eligible.cells[c].cap > 0 {
 			f(c)
 		}
 	}
 	for _, i := range s.nodes.chosen {
-		for c := s.m.nodes[i].lo; c < s.m.nodes[i].hi; c++ {
+		for c := s.eligible.m.nodes[i].lo; c < s.eligible.m.nodes[i].hi; c++ {
 			if s.eligible.cells[c].cap > 0 {
 				f(c)
 			}
@@ -199,14 +199,14 @@ func (s *Scratch) eachCell(f func(c int)) {
 
 // gatherCell adds the contribution of a cell to the item of its domain, or to base.
 func (s *Scratch) gatherCell(c int) {
-	ls, at, t := &s.l3s, &s.m.cells[c], &s.eligible.cells[c]
+	ls, at, t := &s.l3s, &s.eligible.m.cells[c], &s.eligible.cells[c]
 	if at.l3 == none || ls.slots[at.l3] == mandatory {
 		ls.base.add(t)
 		at.cpus.addTo(&ls.pools[0])
 		return
 	}
 	if ls.slots[at.l3] == 0 {
-		ls.items = append(ls.items, item{l3: at.l3, free: s.freeL3s[at.l3], low: s.eligible.low[c]})
+		ls.items = append(ls.items, item{l3: at.l3, free: s.eligible.freeL3s[at.l3], low: s.eligible.low[c]})
 		ls.slots[at.l3] = len(ls.items)
 	}
 	it := &ls.items[ls.slots[at.l3]-1]
@@ -235,7 +235,7 @@ func (s *Scratch) searchL3s(bound key) {
 		start.left = more
 		s.chooseL3s(0, start)
 		next := key{ls.set, fewestRest(len(ls.forced.l3s) + more + 1)}
-		if s.fast || next.compare(s.best.key) > 0 {
+		if s.eligible.fast || next.compare(s.best.key) > 0 {
 			return
 		}
 	}
@@ -286,26 +286,26 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	if st.cap < s.l3s.need {
 		return
 	}
-	if !s.fast {
+	if !s.eligible.fast {
 		s.tryTable(pool)
 		return
 	}
 	ls, p := &s.l3s, &s.p
-	terms := s.terms(ls.need, &st.tally)
+	terms := s.eligible.terms(ls.need, &st.tally)
 	terms.first += ls.forced.terms.first
 	left := 0
-	if len(s.m.l3s) > 0 {
+	if len(s.eligible.m.l3s) > 0 {
 		left = st.free - p.n
 	}
 	socket := ls.socket
 	if ls.byL3 {
 		s.budget -= len(ls.forced.l3s) + len(ls.chosen)
-		socket = s.touchedSockets() - p.n
+		socket = s.eligible.touchedSockets(s.nodes.chosen) - p.n
 		for _, l3 := range ls.forced.l3s {
-			socket += s.touch(s.m.l3s[l3].socket)
+			socket += s.eligible.touch(s.eligible.m.l3s[l3].socket)
 		}
 		for _, i := range ls.chosen {
-			socket += s.touch(s.m.l3s[ls.items[i].l3].socket)
+			socket += s.eligible.touch(s.eligible.m.l3s[ls.items[i].l3].socket)
 		}
 	}
 	k := key{ls.set, p.strategy.restTerms(len(ls.forced.l3s)+len(ls.chosen), terms, left, ls.numa, socket)}

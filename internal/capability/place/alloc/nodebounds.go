@@ -11,8 +11,8 @@ func (s *Scratch) nodeSums(count int) {
 	for k, i := range ns.order {
 		ns.caps.append(ns.tallies[k].cap)
 		ns.good.append(ns.tallies[k].good)
-		ns.frees.append(s.freeNodes[i])
-		ns.l3Frees.append(s.l3Free(i))
+		ns.frees.append(s.eligible.freeNodes[i])
+		ns.l3Frees.append(s.eligible.l3Free(i))
 		ns.preferred.append(s.preferredCap(k))
 	}
 	ns.caps.build(count)
@@ -56,25 +56,25 @@ func (ns *nodeSearch) unheldBound(amounts []Amount, i, left int) int {
 
 // l3Free bounds the free CPUs of the L3 domains that an answer touches in a node that it uses. For LeastAllocated it
 // is the upper bound, the sum of all domains; otherwise it is the lower bound, the fullest domain.
-func (s *Scratch) l3Free(node int) int {
+func (e *eligible) l3Free(node int) int {
 	least, sum := none, 0
-	for c := s.m.nodes[node].lo; c < s.m.nodes[node].hi; c++ {
-		l3 := s.m.cells[c].l3
-		if s.eligible.cells[c].cap == 0 {
+	for c := e.m.nodes[node].lo; c < e.m.nodes[node].hi; c++ {
+		l3 := e.m.cells[c].l3
+		if e.cells[c].cap == 0 {
 			continue
 		}
 		free := 0
-		if l3 != none && s.m.l3s[l3].node == node {
-			free = s.freeL3s[l3]
-		} else if l3 != none && s.p.strategy == LeastAllocated {
-			free = s.freeL3s[l3]
+		if l3 != none && e.m.l3s[l3].node == node {
+			free = e.freeL3s[l3]
+		} else if l3 != none && e.p.strategy == LeastAllocated {
+			free = e.freeL3s[l3]
 		}
 		sum += free
 		if least == none || free < least {
 			least = free
 		}
 	}
-	if s.p.strategy == LeastAllocated {
+	if e.p.strategy == LeastAllocated {
 		return sum
 	}
 	return least
@@ -91,7 +91,7 @@ func (s *Scratch) preferredCap(k int) int {
 // nodeBounds computes bounds for every set of nodes: the fewest L3 domains, if the greatest of all are used, and the
 // least distance of a pair.
 func (s *Scratch) nodeBounds() {
-	m, ns := s.m, &s.nodes
+	m, ns := s.eligible.m, &s.nodes
 	s.capL3s = resize(s.capL3s, len(m.l3s))
 	s.goodL3s = resize(s.goodL3s, len(m.l3s))
 	ns.outside, ns.outsideGood = 0, 0
@@ -116,7 +116,7 @@ func (s *Scratch) nodeBounds() {
 
 // addCapL3 adds the contribution of a cell to its L3 domain, or to outside.
 func (s *Scratch) addCapL3(c int) {
-	t, l3 := &s.eligible.cells[c], s.m.cells[c].l3
+	t, l3 := &s.eligible.cells[c], s.eligible.m.cells[c].l3
 	if l3 == none {
 		s.nodes.outside += t.cap
 		s.nodes.outsideGood += t.good
@@ -146,9 +146,9 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{}); hi > against.hi {
 		return false
 	}
-	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.m.sockets)
+	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.eligible.m.sockets)
 	sockets, freeSocket := s.socketBound(i, left)
-	hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{sockets, s.m.diesOf(ns.chosen), st.distance + s.distanceBound(i, left)})
+	hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{sockets, s.eligible.m.diesOf(ns.chosen), st.distance + s.distanceBound(i, left)})
 	if hi != against.hi {
 		return hi < against.hi
 	}
@@ -186,20 +186,20 @@ func (s *Scratch) offBound(preferred int) int {
 // coreBound: the core terms >= the terms of n CPUs out of this many good CPUs and all other cores.
 func (s *Scratch) coreBound(good int) coreTerms {
 	all := &s.nodes.all
-	return s.terms(s.p.n, &tally{good: good, ones: all.ones, parts: all.parts, shares: all.shares})
+	return s.eligible.terms(s.p.n, &tally{good: good, ones: all.ones, parts: all.parts, shares: all.shares})
 }
 
 // freeNUMABound: FreeNUMA >= free - n, because the answer uses at most n of the free CPUs. For LeastAllocated,
 // FreeNUMA <= free - n + the CPUs that are in no node.
 func (s *Scratch) freeNUMABound(free int) int {
-	return min(max(0, free-s.p.n+s.slack(s.eligible.home)), freeMost)
+	return min(max(0, free-s.p.n+s.p.slack(s.eligible.home)), freeMost)
 }
 
 // freeL3Bound: the same for FreeL3. For LeastAllocated it is freeMost if there are CPUs in no node, which may be in
 // any L3 domain. They may also be in any socket, which socketBound ignores: no answer reaches this FreeL3, so the
 // later terms do not matter.
 func (s *Scratch) freeL3Bound(free int) int {
-	free = max(0, free-s.p.n+s.slack(s.nodes.outside))
+	free = max(0, free-s.p.n+s.p.slack(s.nodes.outside))
 	if free > freeMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
 		return freeMost
 	}
@@ -208,9 +208,9 @@ func (s *Scratch) freeL3Bound(free int) int {
 
 // slack is the most that CPUs outside all domains of a kind can add to the CPUs that stay free in the domains. It is 0
 // except for LeastAllocated.
-func (s *Scratch) slack(outside int) int {
-	if s.p.strategy == LeastAllocated {
-		return min(s.p.n, outside)
+func (p *problem) slack(outside int) int {
+	if p.strategy == LeastAllocated {
+		return min(p.n, outside)
 	}
 	return 0
 }
@@ -221,12 +221,12 @@ func (s *Scratch) slack(outside int) int {
 // nodes.
 func (s *Scratch) socketBound(i, left int) (count, free int) {
 	ns, p := &s.nodes, &s.p
-	count = s.m.socketsOf(ns.chosen)
-	sum, room := s.touchedSockets(), 0
-	s.perSocket = resize(s.perSocket, len(s.m.sockets))
+	count = s.eligible.m.socketsOf(ns.chosen)
+	sum, room := s.eligible.touchedSockets(ns.chosen), 0
+	s.perSocket = resize(s.perSocket, len(s.eligible.m.sockets))
 	for _, k := range ns.order[i:] {
-		switch socket := s.m.nodes[k].socket; {
-		case !s.m.isSocket(socket) || s.seen.has(socket):
+		switch socket := s.eligible.m.nodes[k].socket; {
+		case !s.eligible.m.isSocket(socket) || s.eligible.seen.has(socket):
 			room++
 		default:
 			s.perSocket[socket]++
@@ -235,13 +235,13 @@ func (s *Scratch) socketBound(i, left int) (count, free int) {
 	more := socketsFor(s.perSocket, left-room)
 	count += more
 	switch {
-	case p.strategy == LeastAllocated && !s.m.nodesInSockets:
+	case p.strategy == LeastAllocated && !s.eligible.m.nodesInSockets:
 		return count, freeMost
 	case p.strategy == LeastAllocated:
 		more = left
 	}
-	outside := s.m.sockets[len(s.m.sockets)-1].cpus.in(&s.eligible.cpus)
-	return count, min(max(0, sum+s.freeOf(more)-p.n+s.slack(outside)), freeMost)
+	outside := s.eligible.m.sockets[len(s.eligible.m.sockets)-1].cpus.in(&s.eligible.cpus)
+	return count, min(max(0, sum+s.freeOf(more)-p.n+s.p.slack(outside)), freeMost)
 }
 
 // socketsFor returns the least number of sockets that have this many nodes; perSocket has the nodes of each socket.
@@ -266,7 +266,7 @@ func (s *Scratch) freeOf(sockets int) int {
 	s.sorted = s.sorted[:0]
 	for socket, n := range s.perSocket {
 		if n > 0 {
-			s.sorted = insert(s.sorted, sign*s.freeSockets[socket], sockets)
+			s.sorted = insert(s.sorted, sign*s.eligible.freeSockets[socket], sockets)
 		}
 	}
 	sum := 0
@@ -276,23 +276,23 @@ func (s *Scratch) freeOf(sockets int) int {
 	return sum
 }
 
-// touchedSockets returns the sum of the free CPUs of the sockets that chosen nodes are wholly inside.
-func (s *Scratch) touchedSockets() int {
-	s.seen = mask{}
+// touchedSockets returns the sum of the free CPUs of the sockets that nodes are wholly inside.
+func (e *eligible) touchedSockets(nodes []int) int {
+	e.seen = mask{}
 	sum := 0
-	for _, i := range s.nodes.chosen {
-		sum += s.touch(s.m.nodes[i].socket)
+	for _, i := range nodes {
+		sum += e.touch(e.m.nodes[i].socket)
 	}
 	return sum
 }
 
 // touch returns the free CPUs of a socket at its first call, and 0 after that.
-func (s *Scratch) touch(socket int) int {
-	if socket == none || s.seen.has(socket) {
+func (e *eligible) touch(socket int) int {
+	if socket == none || e.seen.has(socket) {
 		return 0
 	}
-	s.seen.add(socket)
-	return s.freeSockets[socket]
+	e.seen.add(socket)
+	return e.freeSockets[socket]
 }
 
 // distanceBound returns the least distance that is added by the nodes still to be chosen from position i on; left is
@@ -302,7 +302,7 @@ func (s *Scratch) distanceBound(i, left int) int {
 	ns := &s.nodes
 	s.sorted = s.sorted[:0]
 	for _, k := range ns.order[i:] {
-		s.sorted = insert(s.sorted, -s.distanceTo(k, ns.chosen), left)
+		s.sorted = insert(s.sorted, -s.eligible.m.distanceTo(k, ns.chosen), left)
 	}
 	sum := left * (left - 1) / 2 * ns.nearest
 	for _, d := range s.sorted {

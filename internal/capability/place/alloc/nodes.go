@@ -57,12 +57,12 @@ type nodeState struct {
 func (s *Scratch) searchNodes(count int) {
 	ns := &s.nodes
 	s.best = best{key: key{noAnswer, noAnswer}}
-	s.surveyCells()
-	s.frees()
+	s.eligible.surveyCells()
+	s.eligible.frees()
 	s.prepareNodes(count)
 	start := nodeState{left: count, cap: s.eligible.home}
-	ns.pools[0] = s.m.nowhere
-	for i := range s.m.homeless {
+	ns.pools[0] = s.eligible.m.nowhere
+	for i := range s.eligible.m.homeless {
 		start.good += s.eligible.cells[i].good
 	}
 	if !s.searchListed(start) {
@@ -114,19 +114,19 @@ func (s *Scratch) list(bound key) {
 
 // prepareNodes lists the nodes of the search and prepares its bounds.
 func (s *Scratch) prepareNodes(count int) {
-	m, e, ns := s.m, &s.eligible, &s.nodes
+	m, e, ns := s.eligible.m, &s.eligible, &s.nodes
 	allowed := s.p.single
 	if count > 1 {
 		allowed = s.p.across
 	}
 	ns.order, ns.all, ns.in = ns.order[:0], tally{}, 0
-	least := max(1, s.p.n-s.most(allowed, count-1)) // A smaller node is too small for any set.
+	least := max(1, s.p.n-s.eligible.most(allowed, count-1)) // A smaller node is too small for any set.
 	for i, n := range e.nodes {
 		if n >= least && count > 0 && allowed.has(i) {
 			ns.order = append(ns.order, i)
 		}
 	}
-	slices.SortFunc(ns.order, func(a, b int) int { return s.lowOf(a) - s.lowOf(b) })
+	slices.SortFunc(ns.order, func(a, b int) int { return s.eligible.lowOf(a) - s.eligible.lowOf(b) })
 	ns.low = resize(ns.low, len(ns.order))
 	ns.tallies = resize(ns.tallies, len(ns.order))
 	ns.pools = resize(ns.pools, count+1)
@@ -135,7 +135,7 @@ func (s *Scratch) prepareNodes(count int) {
 		ns.all.add(&e.cells[i])
 	}
 	for k, i := range ns.order {
-		ns.low[k] = s.lowOf(i)
+		ns.low[k] = s.eligible.lowOf(i)
 		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
 			ns.tallies[k].add(&e.cells[c])
 		}
@@ -148,10 +148,10 @@ func (s *Scratch) prepareNodes(count int) {
 }
 
 // lowOf returns the lowest eligible CPU of a node.
-func (s *Scratch) lowOf(node int) int {
+func (e *eligible) lowOf(node int) int {
 	low := none
-	for c := s.m.nodes[node].lo; c < s.m.nodes[node].hi; c++ {
-		if l := s.eligible.low[c]; l != none && (low == none || l < low) {
+	for c := e.m.nodes[node].lo; c < e.m.nodes[node].hi; c++ {
+		if l := e.low[c]; l != none && (low == none || l < low) {
 			low = l
 		}
 	}
@@ -194,12 +194,12 @@ func (s *Scratch) withNode(i int, with nodeState) {
 	with.left--
 	with.cap += ns.tallies[i].cap
 	with.good += ns.tallies[i].good
-	with.free += s.freeNodes[k]
+	with.free += s.eligible.freeNodes[k]
 	with.l3Free += ns.l3Frees.at(i)
 	with.preferred += ns.preferred.at(i)
-	with.distance += s.distanceTo(k, ns.chosen)
+	with.distance += s.eligible.m.distanceTo(k, ns.chosen)
 	ns.pools[depth+1] = ns.pools[depth]
-	s.m.nodes[k].cpus.addTo(&ns.pools[depth+1])
+	s.eligible.m.nodes[k].cpus.addTo(&ns.pools[depth+1])
 	ns.chosen = append(ns.chosen, k)
 	ns.in.add(i)
 	s.chooseNodes(i+1, with)

@@ -55,10 +55,10 @@ func (s *Scratch) solveOneL3() bool {
 
 // boundSingles lists the L3 domains with enough eligible CPUs.
 func (s *Scratch) boundSingles() {
-	m, e := s.m, &s.eligible
-	s.survey()
-	s.surveyCells()
-	s.frees()
+	m, e := s.eligible.m, &s.eligible
+	s.eligible.survey()
+	s.eligible.surveyCells()
+	s.eligible.frees()
 	s.single = s.single[:0]
 	s.inL3 = resize(s.inL3, len(m.l3s))
 	for c := range m.cells {
@@ -82,20 +82,20 @@ func (s *Scratch) boundSingles() {
 // boundSingle returns a key that no answer in the domain is better than. If the domain is in one node and one socket,
 // all its terms except the core terms are exact. Otherwise nothing is known, and the key is zero.
 func (s *Scratch) boundSingle(l3 int, in *tally) key {
-	d, p := &s.m.l3s[l3], &s.p
+	d, p := &s.eligible.m.l3s[l3], &s.p
 	if d.node == none || d.socket == none {
 		return key{}
 	}
 	here := []int{d.node}
-	off, socket, sockets := 0, 0, s.m.socketsOf(here)
+	off, socket, sockets := 0, 0, s.eligible.m.socketsOf(here)
 	if p.picky && !p.prefer.has(d.node) {
 		off = p.n
 	}
-	if d.socket < len(s.m.sockets)-1 {
-		socket = s.freeSockets[d.socket] - p.n
+	if d.socket < len(s.eligible.m.sockets)-1 {
+		socket = s.eligible.freeSockets[d.socket] - p.n
 	}
 	return key{
-		setTerms(1, p.unheld(here), off, nearness{sockets, s.m.diesOf(here), 0}),
-		p.strategy.restTerms(1, s.terms(p.n, in), s.freeL3s[l3]-p.n, s.freeNodes[d.node]-p.n, socket),
+		setTerms(1, p.unheld(here), off, nearness{sockets, s.eligible.m.diesOf(here), 0}),
+		p.strategy.restTerms(1, s.eligible.terms(p.n, in), s.eligible.freeL3s[l3]-p.n, s.eligible.freeNodes[d.node]-p.n, socket),
 	}
 }

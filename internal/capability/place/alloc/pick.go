@@ -3,17 +3,17 @@ package alloc
 // terms returns the core terms of the best n CPUs out of the cores that the tally counts: good, ones and parts.
 // Greater counts never make the terms worse, so counts that are too great give a bound. If the search is not fast, the
 // result is only a bound.
-func (s *Scratch) terms(n int, t *tally) coreTerms {
+func (e *eligible) terms(n int, t *tally) coreTerms {
 	switch missing := max(0, n-t.good); {
-	case s.p.whole:
+	case e.p.whole:
 		return coreTerms{}
-	case s.p.bind == SpreadByPCPUs:
+	case e.p.bind == SpreadByPCPUs:
 		return coreTerms{first: missing}
-	case !s.fast:
-		partly := max(1, s.p.kind.wide-1)
+	case !e.fast:
+		partly := max(1, e.p.kind.wide-1)
 		return coreTerms{first: (missing + partly - 1) / partly}
-	case s.p.kind.wide > 2:
-		return s.wideTerms(n, t)
+	case e.p.kind.wide > 2:
+		return e.wideTerms(n, t)
 	case missing > 0:
 		return coreTerms{first: missing}
 	case n%2 == 0 || t.ones > 0:
@@ -78,13 +78,13 @@ func (s *Scratch) pickFull(pool *mask, t *tally, n int) mask {
 // pickPairs picks cores of one size: of two threads or, with p.whole, of any number.
 func (s *Scratch) pickPairs(pool, lead *mask, n int) mask {
 	e := &s.eligible
-	size := len(s.m.cores[s.m.coreOf[lead.next(0)]].cpus)
+	size := len(s.eligible.m.cores[s.eligible.m.coreOf[lead.next(0)]].cpus)
 	cores, odd := n/size, n%size > 0
 	part := e.part
 	part.and(pool)
 	if first := part.next(0); odd && first != none {
 		lead.keep(cores)
-		cpus := s.m.withSiblings(lead)
+		cpus := s.eligible.m.withSiblings(lead)
 		cpus.add(first)
 		return cpus
 	}
@@ -92,7 +92,7 @@ func (s *Scratch) pickPairs(pool, lead *mask, n int) mask {
 		cores++
 	}
 	lead.keep(cores)
-	cpus := s.m.withSiblings(lead)
+	cpus := s.eligible.m.withSiblings(lead)
 	if odd {
 		cpus.remove(cpus.greatest())
 	}
@@ -108,15 +108,15 @@ func (s *Scratch) pickMixed(lead *mask, t *tally, n int) mask {
 		return n >= 0 && n <= ones+2*pairs && (n%2 == 0 || ones > 0)
 	}
 	for cpu := lead.next(0); cpu != none && n > 0; cpu = lead.next(cpu + 1) {
-		c := int(s.m.coreOf[cpu])
-		size := len(s.m.cores[c].cpus)
+		c := int(s.eligible.m.coreOf[cpu])
+		size := len(s.eligible.m.cores[c].cpus)
 		if size == 1 {
 			ones--
 		} else {
 			pairs--
 		}
 		if fits(n-size, ones, pairs) {
-			s.m.addCore(&cpus, c)
+			s.eligible.m.addCore(&cpus, c)
 			n -= size
 		}
 	}

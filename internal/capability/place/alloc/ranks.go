@@ -35,13 +35,13 @@ func (s *Scratch) rankL3s() {
 	rs := &s.nodes.ranks
 	rs.caps, rs.good, rs.frees, rs.barred = rs.caps[:0], rs.good[:0], rs.frees[:0], rs.barred[:0]
 	rs.nodes = grow(rs.nodes, len(s.capL3s))
-	rs.exact, rs.enough = s.fast && !s.p.picky, key{noAnswer, noAnswer}
+	rs.exact, rs.enough = s.eligible.fast && !s.p.picky, key{noAnswer, noAnswer}
 	for i, cap := range s.capL3s {
 		if cap == 0 {
 			continue
 		}
 		rs.nodes[i] = allNodes
-		if node := s.m.l3s[i].node; node == none {
+		if node := s.eligible.m.l3s[i].node; node == none {
 			rs.exact = false
 		} else {
 			rs.nodes[i] = 1 << slices.Index(s.nodes.order, node)
@@ -49,10 +49,10 @@ func (s *Scratch) rankL3s() {
 		rs.caps.add(-cap, i)
 		rs.good.add(-s.goodL3s[i], i)
 		if s.p.strategy == LeastAllocated {
-			rs.frees.add(-s.freeL3s[i], i)
+			rs.frees.add(-s.eligible.freeL3s[i], i)
 		} else {
-			rs.frees.add(s.freeL3s[i], i)
-			rs.barred.add(s.freeL3s[i]-cap, i)
+			rs.frees.add(s.eligible.freeL3s[i], i)
+			rs.barred.add(s.eligible.freeL3s[i]-cap, i)
 		}
 	}
 	slices.Sort(rs.caps)
@@ -97,7 +97,7 @@ func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	// Every answer has at least l3s domains. An answer with more is worse; an answer with exactly l3s domains has at
 	// most the best l3s values.
 	l3s, least := s.fewestL3sFor(p.n - ns.outside)
-	near := nearness{s.m.socketsOf(ns.chosen), s.m.diesOf(ns.chosen), st.distance}
+	near := nearness{s.eligible.m.socketsOf(ns.chosen), s.eligible.m.diesOf(ns.chosen), st.distance}
 	fewest := key{setTerms(len(ns.chosen), p.unheld(ns.chosen), s.offBound(st.preferred), near), fewestRest(l3s)}
 	if rs.exact && fewest.compare(rs.enough) < 0 {
 		rs.enough = fewest

@@ -5,11 +5,8 @@ import "github.com/berth-project/berth/internal/linux/topology"
 // Scratch is the memory of Allocate, reused from call to call so that a call allocates none. The zero value is ready.
 // One goroutine at a time may use it.
 type Scratch struct {
-	m        *Machine
 	p        problem
 	eligible eligible
-	// Free CPUs of each domain, eligible or not.
-	freeNodes, freeL3s, freeSockets []int
 
 	nodes nodeSearch
 	l3s   l3Search
@@ -23,20 +20,15 @@ type Scratch struct {
 	single []oneL3
 	inL3   []lowTally
 
-	// fast: counts of cores determine the core terms.
-	fast  bool
 	table table
-	seen  mask // sockets
 	// How many CPUs each L3 domain could contribute, and how many of them are good.
 	capL3s, goodL3s []int
 	// perSocket counts nodes.
 	perSocket []int
 	sorted    []int
 
-	nodeList []int
-	held     []int16
-	parts    division
-	ids      []topology.L3ID
+	parts division
+	ids   []topology.L3ID
 }
 
 // resize returns a cleared slice of n elements. It reuses the memory of s if that is large enough.

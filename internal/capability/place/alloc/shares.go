@@ -65,11 +65,11 @@ func (h *shares) most(cores int) int {
 // wideTerms returns the core terms of the best n CPUs, where all cores have the same number of threads, more than two.
 // A remainder below a whole core comes from a core that is not wholly free. A wholly free core is broken only if no
 // other core has enough CPUs.
-func (s *Scratch) wideTerms(n int, t *tally) coreTerms {
+func (e *eligible) wideTerms(n int, t *tally) coreTerms {
 	if missing := n - t.good; missing > 0 {
 		return coreTerms{first: t.shares.fewest(missing)}
 	}
-	switch rest := n % s.p.kind.wide; {
+	switch rest := n % e.p.kind.wide; {
 	case rest == 0:
 		return coreTerms{}
 	case t.shares.atLeast(rest):
@@ -88,17 +88,17 @@ func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 	rest := max(n-t.good, n%wide)
 	if n > t.good || rest == 0 || t.shares.atLeast(rest) {
 		lead.keep((n - rest) / wide)
-		cpus := s.m.withSiblings(&lead)
+		cpus := s.eligible.m.withSiblings(&lead)
 		s.pickParts(&cpus, &part, rest, t.shares)
 		return cpus
 	}
 	// The broken core contributes its lowest CPUs. Breaking the core whose dropped CPUs are the highest gives the
 	// lowest answer.
 	lead.keep(n/wide + 1)
-	cpus := s.m.withSiblings(&lead)
+	cpus := s.eligible.m.withSiblings(&lead)
 	var broken []int16
 	for cpu := lead.next(0); cpu != none; cpu = lead.next(cpu + 1) {
-		if c := s.m.cores[s.m.coreOf[cpu]].cpus; broken == nil || c[rest] > broken[rest] {
+		if c := s.eligible.m.cores[s.eligible.m.coreOf[cpu]].cpus; broken == nil || c[rest] > broken[rest] {
 			broken = c
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 	cores, open := later.fewest(n), 0
 	for cpu := part.next(0); cpu != none && n > 0; cpu = part.next(cpu + 1) {
-		before, after := s.neighbours(part, cpu)
+		before, after := s.eligible.m.neighbours(part, cpu)
 		switch {
 		case before == none:
 			later.take(after + 1)
@@ -137,9 +137,9 @@ func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 
 // neighbours returns the previous CPU of the same core in the mask (none for the first), and the number of later CPUs
 // of that core in the mask.
-func (s *Scratch) neighbours(in *mask, cpu int) (before, after int) {
+func (m *Machine) neighbours(in *mask, cpu int) (before, after int) {
 	before = none
-	for _, other := range s.m.cores[s.m.coreOf[cpu]].cpus {
+	for _, other := range m.cores[m.coreOf[cpu]].cpus {
 		switch o := int(other); {
 		case !in.has(o):
 		case o < cpu:

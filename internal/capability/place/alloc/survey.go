@@ -24,8 +24,10 @@ func (t *tally) add(o *tally) {
 	t.shares.add(&o.shares)
 }
 
-// eligible is the result of the survey: the CPUs that may be given out.
+// eligible is the result of the survey of a problem: the CPUs that may be given out, and counts of free CPUs.
 type eligible struct {
+	m *Machine
+	p *problem
 	// cpus holds all eligible CPUs. lead holds the lowest CPU of each wholly free core, part the CPUs of the other
 	// cores, first the lowest CPU of each core.
 	cpus, lead, part, first mask
@@ -38,15 +40,23 @@ type eligible struct {
 	// cells has a tally for each cell, and low its lowest CPU.
 	cells []tally
 	low   []int
+	// fast: counts of cores determine the core terms.
+	fast bool
+	// Free CPUs of each domain, eligible or not.
+	freeNodes, freeL3s, freeSockets []int
+	// The rest is memory of single methods: sockets, nodes, CPUs of each core.
+	seen             mask
+	sorted, nodeList []int
+	held             []int16
 }
 
 // survey finds the eligible CPUs and counts how many each node can contribute, which is enough for a refusal. It
 // examines the cores only if they determine eligibility; otherwise surveyCells does.
-func (s *Scratch) survey() {
-	m, p, e := s.m, &s.p, &s.eligible
-	e.cpus = s.reach()
+func (e *eligible) survey() {
+	m, p := e.m, e.p
+	e.cpus = e.reach()
 	if p.byCore() {
-		s.surveyCores()
+		e.surveyCores()
 	}
 	counted := &e.cpus
 	if p.one {
@@ -62,17 +72,17 @@ func (s *Scratch) survey() {
 		nowhere.and(counted)
 		e.home = nowhere.size()
 	}
-	s.fast = p.kind.regular && s.countable()
+	e.fast = p.kind.regular && e.countable()
 }
 
 // countable reports whether counts of cores determine the core terms.
-func (s *Scratch) countable() bool {
-	switch p := &s.p; {
+func (e *eligible) countable() bool {
+	switch p := e.p; {
 	case p.bind == SpreadByPCPUs:
 		return true
 	case !p.whole:
 		return p.kind.wide <= 2 || p.kind.uniform
-	case !s.eligible.mixed:
+	case !e.mixed:
 		return true
 	default:
 		// The CPUs of the preferred nodes may not add up to whole cores.
@@ -81,10 +91,10 @@ func (s *Scratch) countable() bool {
 }
 
 // surveyCells counts how many CPUs each cell can contribute.
-func (s *Scratch) surveyCells() {
-	m, e := s.m, &s.eligible
-	if !s.p.byCore() {
-		s.surveyCores()
+func (e *eligible) surveyCells() {
+	m := e.m
+	if !e.p.byCore() {
+		e.surveyCores()
 	}
 	e.cells = grow(e.cells, len(m.cells))
 	e.low = grow(e.low, len(m.cells))
@@ -92,7 +102,7 @@ func (s *Scratch) surveyCells() {
 		at := &m.cells[i]
 		t := tally{cores: at.cpus.in(&e.first)}
 		if e.low[i] = none; t.cores > 0 {
-			s.surveyCell(&t, at)
+			e.surveyCell(&t, at)
 			e.low[i] = at.cpus.lowest(&e.cpus)
 		}
 		e.cells[i] = t
@@ -100,29 +110,28 @@ func (s *Scratch) surveyCells() {
 }
 
 // surveyCell completes the tally of a cell.
-func (s *Scratch) surveyCell(t *tally, at *cell) {
-	e := &s.eligible
+func (e *eligible) surveyCell(t *tally, at *cell) {
 	t.cap, t.good = t.cores, t.cores
-	if !s.p.one {
+	if !e.p.one {
 		t.cap = at.cpus.in(&e.cpus)
 	}
-	if s.p.bind == SpreadByPCPUs {
+	if e.p.bind == SpreadByPCPUs {
 		return
 	}
 	t.good = t.cap - at.cpus.in(&e.part)
 	t.ones = at.cpus.in(&e.ones)
 	t.parts = t.cores - at.cpus.in(&e.lead)
-	if s.p.kind.wide > 2 && t.parts > 0 && s.fast {
-		s.surveyShares(t, at)
+	if e.p.kind.wide > 2 && t.parts > 0 && e.fast {
+		e.surveyShares(t, at)
 	}
 }
 
 // surveyShares counts the cores of a cell that are not wholly free.
-func (s *Scratch) surveyShares(t *tally, at *cell) {
-	for _, c := range s.m.cores[at.lo:at.hi] {
+func (e *eligible) surveyShares(t *tally, at *cell) {
+	for _, c := range e.m.cores[at.lo:at.hi] {
 		cpus := 0
 		for _, cpu := range c.cpus {
-			if s.eligible.part.has(int(cpu)) {
+			if e.part.has(int(cpu)) {
 				cpus++
 			}
 		}
@@ -133,22 +142,22 @@ func (s *Scratch) surveyShares(t *tally, at *cell) {
 }
 
 // reach returns the free CPUs in the domains that the answer may use.
-func (s *Scratch) reach() mask {
-	free := s.p.free
-	if s.p.only != none {
+func (e *eligible) reach() mask {
+	free := e.p.free
+	if e.p.only != none {
 		free = mask{}
-		s.m.l3s[s.p.only].cpus.addTo(&free)
-		free.and(&s.p.free)
+		e.m.l3s[e.p.only].cpus.addTo(&free)
+		free.and(&e.p.free)
 	}
-	if !s.p.home {
-		free.andNot(&s.m.nowhere)
+	if !e.p.home {
+		free.andNot(&e.m.nowhere)
 	}
 	return free
 }
 
 // surveyCores sorts the eligible CPUs by how much of their core is free.
-func (s *Scratch) surveyCores() {
-	m, p, e := s.m, &s.p, &s.eligible
+func (e *eligible) surveyCores() {
+	m, p := e.m, e.p
 	free := e.cpus
 	e.cpus, e.lead, e.first, e.ones, e.part, e.mixed = mask{}, mask{}, mask{}, mask{}, mask{}, false
 	size := 0
@@ -216,18 +225,18 @@ func fills(n, threads int) bool {
 }
 
 // frees counts the free CPUs of all domains, eligible or not.
-func (s *Scratch) frees() {
-	m := s.m
-	s.freeNodes = resize(s.freeNodes, len(m.nodes))
-	s.freeL3s = resize(s.freeL3s, len(m.l3s))
-	s.freeSockets = resize(s.freeSockets, len(m.sockets))
+func (e *eligible) frees() {
+	m := e.m
+	e.freeNodes = resize(e.freeNodes, len(m.nodes))
+	e.freeL3s = resize(e.freeL3s, len(m.l3s))
+	e.freeSockets = resize(e.freeSockets, len(m.sockets))
 	for i := range m.nodes {
-		s.freeNodes[i] = m.nodes[i].cpus.in(&s.p.free)
+		e.freeNodes[i] = m.nodes[i].cpus.in(&e.p.free)
 	}
 	for i := range m.l3s {
-		s.freeL3s[i] = m.l3s[i].cpus.in(&s.p.free)
+		e.freeL3s[i] = m.l3s[i].cpus.in(&e.p.free)
 	}
 	for i := range m.sockets[:len(m.sockets)-1] {
-		s.freeSockets[i] = m.sockets[i].cpus.in(&s.p.free)
+		e.freeSockets[i] = m.sockets[i].cpus.in(&e.p.free)
 	}
 }

@@ -53,11 +53,11 @@ func (s *Scratch) tryTable(pool *mask) {
 	t.low = resize(t.low, s.p.n+1)
 	t.high = grow(t.high, s.p.n+1)
 	t.low[0].ok = true
-	for socket := range s.m.sockets {
+	for socket := range s.eligible.m.sockets {
 		s.tableSocket(socket, pool)
 	}
 	if e := &t.low[s.p.n]; e.ok {
-		v := s.vector(&e.cpus)
+		v := s.eligible.vector(&e.cpus)
 		s.keep(s.p.keyOf(&v), e.cpus)
 	}
 }
@@ -65,13 +65,13 @@ func (s *Scratch) tryTable(pool *mask) {
 // tableSocket adds the cores of one socket.
 func (s *Scratch) tableSocket(socket int, pool *mask) {
 	t := &s.table
-	touched, untouched := cost{lo: uint64(s.freeSockets[socket])}, cost{}
+	touched, untouched := cost{lo: uint64(s.eligible.freeSockets[socket])}, cost{}
 	if s.p.strategy == LeastAllocated {
 		touched, untouched = untouched, touched
 	}
 	clear(t.high)
-	for i := range s.m.cells {
-		if at := &s.m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
+	for i := range s.eligible.m.cells {
+		if at := &s.eligible.m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
 			for c := at.lo; c < at.hi; c++ {
 				s.tableCore(c, touched)
 			}
@@ -91,7 +91,7 @@ const workTable = 12
 // tableCore adds a core: its lowest j CPUs, for every possible j.
 func (s *Scratch) tableCore(c int, touched cost) {
 	p, t, avail := &s.p, &s.table, 0
-	for _, cpu := range s.m.cores[c].cpus {
+	for _, cpu := range s.eligible.m.cores[c].cpus {
 		if s.eligible.cpus.has(int(cpu)) {
 			avail++
 		}
@@ -110,7 +110,7 @@ func (s *Scratch) tableCore(c int, touched cost) {
 	for x := p.n; x >= first; x-- {
 		var cpus mask
 		j := 0
-		for _, cpu := range s.m.cores[c].cpus {
+		for _, cpu := range s.eligible.m.cores[c].cpus {
 			if !s.eligible.cpus.has(int(cpu)) {
 				continue
 			}
@@ -127,12 +127,12 @@ func (s *Scratch) tableCore(c int, touched cost) {
 
 // coreCost is the cost of j CPUs of a core that has avail.
 func (s *Scratch) coreCost(c, avail, j int) cost {
-	p, at := &s.p, &s.m.cells[s.m.cores[c].cell]
+	p, at := &s.p, &s.eligible.m.cells[s.eligible.m.cores[c].cell]
 	var k cost
 	if !p.prefers(at) {
 		k.hi += uint64(j) << (2 * costBits)
 	}
-	switch threads := len(s.m.cores[c].cpus); {
+	switch threads := len(s.eligible.m.cores[c].cpus); {
 	case p.bind == SpreadByPCPUs:
 		k.hi += uint64(j - 1)
 	case j < threads:
@@ -148,7 +148,7 @@ func (s *Scratch) coreCost(c, avail, j int) cost {
 	if (at.node == none) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j) << costBits
 	}
-	if (at.socket == len(s.m.sockets)-1) == (p.strategy == MostAllocated) {
+	if (at.socket == len(s.eligible.m.sockets)-1) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j)
 	}
 	return k

@@ -9,8 +9,8 @@ func (s *Scratch) findTwins() {
 	for k := range ns.order {
 		ns.twin[k] = none
 		for j := k - 1; j >= 0; j-- {
-			if ns.tallies[j] == ns.tallies[k] && s.alike(ns.order[j], ns.order[k]) {
-				if s.lower(ns.order[j], ns.order[k]) {
+			if ns.tallies[j] == ns.tallies[k] && s.eligible.alike(ns.order[j], ns.order[k]) {
+				if s.eligible.lower(ns.order[j], ns.order[k]) {
 					ns.twin[k] = j
 				}
 				break
@@ -40,18 +40,18 @@ func (m *Machine) alikeDistances(a, b int) bool {
 }
 
 // alike reports whether two nodes are interchangeable except for the numbers of their CPUs.
-func (s *Scratch) alike(a, b int) bool {
-	m := s.m
+func (e *eligible) alike(a, b int) bool {
+	m := e.m
 	x, y := &m.nodes[a], &m.nodes[b]
-	if x.socket == none || x.socket != y.socket || x.die != y.die || s.freeNodes[a] != s.freeNodes[b] || x.hi-x.lo != y.hi-y.lo ||
-		s.p.prefer.has(a) != s.p.prefer.has(b) {
+	if x.socket == none || x.socket != y.socket || x.die != y.die || e.freeNodes[a] != e.freeNodes[b] || x.hi-x.lo != y.hi-y.lo ||
+		e.p.prefer.has(a) != e.p.prefer.has(b) {
 		return false
 	}
-	if !s.p.alikeAmounts(a, b) || !m.alikeDistances(a, b) {
+	if !e.p.alikeAmounts(a, b) || !m.alikeDistances(a, b) {
 		return false
 	}
 	for i := range x.hi - x.lo {
-		if s.eligible.cells[x.lo+i] != s.eligible.cells[y.lo+i] || !s.alikeL3(&m.cells[x.lo+i], &m.cells[y.lo+i]) {
+		if e.cells[x.lo+i] != e.cells[y.lo+i] || !e.alikeL3(&m.cells[x.lo+i], &m.cells[y.lo+i]) {
 			return false
 		}
 	}
@@ -59,19 +59,19 @@ func (s *Scratch) alike(a, b int) bool {
 }
 
 // alikeL3 reports whether the L3 domains of two cells are inside their nodes and have equally many free CPUs.
-func (s *Scratch) alikeL3(a, b *cell) bool {
+func (e *eligible) alikeL3(a, b *cell) bool {
 	if a.l3 == none || b.l3 == none {
 		return a.l3 == b.l3
 	}
-	x, y := &s.m.l3s[a.l3], &s.m.l3s[b.l3]
-	return x.node == a.node && y.node == b.node && s.freeL3s[a.l3] == s.freeL3s[b.l3]
+	x, y := &e.m.l3s[a.l3], &e.m.l3s[b.l3]
+	return x.node == a.node && y.node == b.node && e.freeL3s[a.l3] == e.freeL3s[b.l3]
 }
 
 // lower reports whether the cores of two alike nodes can be matched so that each CPU of the first node is lower.
-func (s *Scratch) lower(a, b int) bool {
-	x, y := &s.m.nodes[a], &s.m.nodes[b]
+func (e *eligible) lower(a, b int) bool {
+	x, y := &e.m.nodes[a], &e.m.nodes[b]
 	for i := range x.hi - x.lo {
-		if !s.lowerCell(x.lo+i, y.lo+i, &s.eligible.lead) || !s.lowerCell(x.lo+i, y.lo+i, &s.eligible.part) {
+		if !e.lowerCell(x.lo+i, y.lo+i, &e.lead) || !e.lowerCell(x.lo+i, y.lo+i, &e.part) {
 			return false
 		}
 	}
@@ -79,15 +79,15 @@ func (s *Scratch) lower(a, b int) bool {
 }
 
 // lowerCell is lower for the cores of two cells that have CPUs in the mask.
-func (s *Scratch) lowerCell(a, b int, of *mask) bool {
-	m := s.m
+func (e *eligible) lowerCell(a, b int, of *mask) bool {
+	m := e.m
 	i, j := m.cells[a].lo, m.cells[b].lo
 	for {
 		i, j = m.nextCore(i, m.cells[a].hi, of), m.nextCore(j, m.cells[b].hi, of)
 		if i == m.cells[a].hi || j == m.cells[b].hi {
 			return i == m.cells[a].hi && j == m.cells[b].hi
 		}
-		if !s.lowerCore(i, j) {
+		if !e.lowerCore(i, j) {
 			return false
 		}
 		i, j = i+1, j+1
@@ -108,8 +108,8 @@ func (m *Machine) nextCore(c, hi int, of *mask) int {
 
 // lowerCore reports whether two cores have equally many threads and eligible CPUs, and each eligible CPU of the first
 // is lower.
-func (s *Scratch) lowerCore(a, b int) bool {
-	x, y, cpus := s.m.cores[a].cpus, s.m.cores[b].cpus, &s.eligible.cpus
+func (e *eligible) lowerCore(a, b int) bool {
+	x, y, cpus := e.m.cores[a].cpus, e.m.cores[b].cpus, &e.cpus
 	if len(x) != len(y) {
 		return false
 	}

@@ -1,30 +1,30 @@
 package alloc
 
 // vector measures an answer, CPU by CPU, independently of how it was found.
-func (s *Scratch) vector(cpus *mask) Vector {
-	m, v := s.m, Vector{}
-	s.nodeList = s.nodeList[:0]
+func (e *eligible) vector(cpus *mask) Vector {
+	m, v := e.m, Vector{}
+	e.nodeList = e.nodeList[:0]
 	for i := range m.nodes {
 		if in := m.nodes[i].cpus.in(cpus); in > 0 {
-			v.FreeNUMA += s.freeNodes[i] - in
-			v.Distance += s.distanceTo(i, s.nodeList)
-			s.nodeList = append(s.nodeList, i)
+			v.FreeNUMA += e.freeNodes[i] - in
+			v.Distance += m.distanceTo(i, e.nodeList)
+			e.nodeList = append(e.nodeList, i)
 		}
 	}
-	v.NUMANodes, v.Sockets, v.Dies = len(s.nodeList), m.socketsOf(s.nodeList), m.diesOf(s.nodeList)
-	v.Unheld = s.p.unheld(s.nodeList)
+	v.NUMANodes, v.Sockets, v.Dies = len(e.nodeList), m.socketsOf(e.nodeList), m.diesOf(e.nodeList)
+	v.Unheld = e.p.unheld(e.nodeList)
 	for i := range m.l3s {
 		if in := m.l3s[i].cpus.in(cpus); in > 0 {
 			v.L3s++
-			v.FreeL3 += s.freeL3s[i] - in
+			v.FreeL3 += e.freeL3s[i] - in
 		}
 	}
 	for i := range m.sockets[:len(m.sockets)-1] {
 		if in := m.sockets[i].cpus.in(cpus); in > 0 {
-			v.FreeSocket += s.freeSockets[i] - in
+			v.FreeSocket += e.freeSockets[i] - in
 		}
 	}
-	s.vectorCores(&v, cpus)
+	e.vectorCores(&v, cpus)
 	return v
 }
 
@@ -58,41 +58,41 @@ func (m *Machine) diesOf(nodes []int) int {
 func (m *Machine) isSocket(socket int) bool { return socket >= 0 && socket < len(m.sockets)-1 }
 
 // distanceTo returns the sum of the distances of a node to other nodes.
-func (s *Scratch) distanceTo(node int, others []int) int {
+func (m *Machine) distanceTo(node int, others []int) int {
 	sum := 0
 	for _, other := range others {
-		sum += s.m.distance[node][other]
+		sum += m.distance[node][other]
 	}
 	return sum
 }
 
 // vectorCores measures what depends on single CPUs and cores.
-func (s *Scratch) vectorCores(v *Vector, cpus *mask) {
-	m := s.m
-	s.held = resize(s.held, len(m.cores))
+func (e *eligible) vectorCores(v *Vector, cpus *mask) {
+	m := e.m
+	e.held = resize(e.held, len(m.cores))
 	for cpu := cpus.next(0); cpu != none; cpu = cpus.next(cpu + 1) {
 		c := m.coreOf[cpu]
-		s.held[c]++
-		if !s.p.prefers(&m.cells[m.cores[c].cell]) {
+		e.held[c]++
+		if !e.p.prefers(&m.cells[m.cores[c].cell]) {
 			v.OffPreferred++
 		}
 	}
-	for c, held := range s.held {
+	for c, held := range e.held {
 		if held > 0 {
-			s.vectorCore(v, c, int(held))
+			e.vectorCore(v, c, int(held))
 		}
 	}
 }
 
-func (s *Scratch) vectorCore(v *Vector, c, held int) {
+func (e *eligible) vectorCore(v *Vector, c, held int) {
 	v.Cores++
-	threads := s.m.cores[c].cpus
+	threads := e.m.cores[c].cpus
 	if held == len(threads) {
 		return
 	}
 	v.Split++
 	for _, cpu := range threads {
-		if !s.p.free.has(int(cpu)) {
+		if !e.p.free.has(int(cpu)) {
 			return
 		}
 	}
