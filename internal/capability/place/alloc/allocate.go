@@ -9,7 +9,8 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	if no.Code != Placed {
 		return Answer{}, no
 	}
-	s.eligible.m, s.eligible.p, s.inexact, s.budget = m, &s.p, false, budget
+	s.eligible.m, s.eligible.p = m, &s.p
+	s.search.e, s.search.inexact, s.search.budget = &s.eligible, false, budget
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {
 			return s.answer(r, try), no
@@ -134,7 +135,7 @@ func (s *Scratch) answer(r *Request, try attempt) Answer {
 		s.eligible.frees()
 	}
 	a := Answer{
-		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.eligible.vector(&cpus), Each: s.parts.each, Exact: !s.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
+		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.eligible.vector(&cpus), Each: s.parts.each, Exact: !s.search.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
 		Dropped: try.dropped, machine: m, request: *r,
 	}
 	if try.exclusive == PCPULevel {

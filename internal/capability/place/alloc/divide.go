@@ -19,7 +19,7 @@ type division struct {
 // divide gives each container its CPUs and returns all of them. These are parts of the union that was found, unless
 // that division splits containers needlessly across domains.
 func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
-	union, p := s.best.cpus, s.p
+	union, p := s.search.cpus, s.p
 	d.sort(r.Wants)
 	pool := s.eligible.cpus
 	if d.each = resize(d.each, len(r.Wants)); len(r.Wants) == 1 {
@@ -28,7 +28,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	}
 	d.take(s, r, union, d.each)
 	torn := s.eligible.m.torn(d.each)
-	if torn.l3s <= len(r.Wants) || s.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
+	if torn.l3s <= len(r.Wants) || s.search.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
 		return union
 	}
 	nodes, _ := s.eligible.m.nodesOf(&union)
@@ -76,7 +76,7 @@ func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bo
 			return false
 		}
 		s.even()
-		got := s.best.cpus
+		got := s.search.cpus
 		each[i] = got.set()
 		if s.p.one {
 			got = s.eligible.m.withSiblings(&got)

@@ -3,14 +3,14 @@ package alloc
 // even divides the best answer again among its NUMA nodes if DistributeEvenly asks for it, as evenly as their free
 // CPUs allow. The nodes do not change; whole cores stay whole if there are enough.
 func (s *Scratch) even() {
-	best, p := s.best.cpus, s.p
+	best, p := s.search.cpus, s.p
 	nodes, count := s.eligible.m.nodesOf(&best)
 	all := s.eligible.m.cpusOf(nodes)
 	if !p.even || count < 2 || !best.within(&all) {
 		return
 	}
 	if !share(s, nodes) {
-		s.best.cpus = best
+		s.search.cpus = best
 	}
 }
 
@@ -51,9 +51,9 @@ func share(s *Scratch, nodes nodeSet) bool {
 		s.p.n, s.p.free, s.p.clean = shares[i], p.free, p.clean
 		s.p.free.and(&here)
 		ok = s.solve().Code == Placed
-		sum.or(&s.best.cpus)
+		sum.or(&s.search.cpus)
 	}
-	s.p, s.best.cpus = p, sum
+	s.p, s.search.cpus = p, sum
 	s.eligible.survey()
 	s.eligible.frees()
 	return ok

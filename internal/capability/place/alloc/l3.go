@@ -52,7 +52,7 @@ func (s *Scratch) boundNodes() key {
 	ls := &s.l3s
 	s.nodeTerms()
 	s.gather()
-	s.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
+	s.search.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
 	more := s.fewestItems()
 	s.itemSums()
 	ls.ones, ls.parts, ls.shares = ls.base.ones, ls.base.parts, ls.base.shares
@@ -223,10 +223,10 @@ func (s *Scratch) searchL3s(bound key) {
 	slices.SortFunc(ls.items, func(a, b item) int { return a.low - b.low })
 	s.itemSums()
 	ls.chosen = ls.chosen[:0]
-	s.budget -= workItem * len(ls.items)
+	s.search.budget -= workItem * len(ls.items)
 	more := bound.l3s() - len(ls.forced.l3s)
 	for ; more <= len(ls.items); more++ {
-		s.budget -= 2 * len(ls.items) * more
+		s.search.budget -= 2 * len(ls.items) * more
 		ls.caps.build(more)
 		ls.good.build(more)
 		ls.frees.build(more)
@@ -235,7 +235,7 @@ func (s *Scratch) searchL3s(bound key) {
 		start.left = more
 		s.chooseL3s(0, start)
 		next := key{ls.set, fewestRest(len(ls.forced.l3s) + more + 1)}
-		if s.eligible.fast || next.compare(s.best.key) > 0 {
+		if s.eligible.fast || next.compare(s.search.key) > 0 {
 			return
 		}
 	}
@@ -252,7 +252,7 @@ const (
 // first.
 func (s *Scratch) chooseL3s(i int, st l3State) {
 	ls := &s.l3s
-	if !s.spend(workL3) {
+	if !s.search.spend(workL3) {
 		return
 	}
 	depth := len(ls.chosen)
@@ -264,8 +264,8 @@ func (s *Scratch) chooseL3s(i int, st l3State) {
 		return
 	}
 	bound := s.boundL3s(depth+st.left, st.good+ls.good.of(i, st.left), st.free+ls.frees.of(i, st.left), st.barred+ls.barred.of(i, st.left))
-	order := bound.compare(s.best.key)
-	if order > 0 || order == 0 && s.hopeless(&ls.pools[depth], &ls.forced.cpus, ls.items[i].low) {
+	order := bound.compare(s.search.key)
+	if order > 0 || order == 0 && s.search.hopeless(&ls.pools[depth], &ls.forced.cpus, ls.items[i].low) {
 		return
 	}
 	it, with := &ls.items[i], st
@@ -299,7 +299,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 	}
 	socket := ls.socket
 	if ls.byL3 {
-		s.budget -= len(ls.forced.l3s) + len(ls.chosen)
+		s.search.budget -= len(ls.forced.l3s) + len(ls.chosen)
 		socket = s.eligible.touchedSockets(s.nodes.chosen) - p.n
 		for _, l3 := range ls.forced.l3s {
 			socket += s.eligible.touch(s.eligible.m.l3s[l3].socket)
@@ -309,11 +309,11 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 		}
 	}
 	k := key{ls.set, p.strategy.restTerms(len(ls.forced.l3s)+len(ls.chosen), terms, left, ls.numa, socket)}
-	if order := k.compare(s.best.key); order <= 0 {
-		s.budget -= workPick
+	if order := k.compare(s.search.key); order <= 0 {
+		s.search.budget -= workPick
 		if p.kind.wide > 2 {
-			s.budget -= workPick * p.n / 8
+			s.search.budget -= workPick * p.n / 8
 		}
-		s.keep(k, s.pick(pool, &st.tally))
+		s.search.keep(k, s.pick(pool, &st.tally))
 	}
 }

@@ -146,7 +146,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{}); hi > against.hi {
 		return false
 	}
-	s.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.eligible.m.sockets)
+	s.search.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.eligible.m.sockets)
 	sockets, freeSocket := s.socketBound(i, left)
 	hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{sockets, s.eligible.m.diesOf(ns.chosen), st.distance + s.distanceBound(i, left)})
 	if hi != against.hi {
@@ -157,14 +157,14 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if lo != against.lo {
 		return lo < against.lo
 	}
-	return !ns.listing && !s.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
+	return !ns.listing && !s.search.hopeless(&ns.pools[len(ns.chosen)], &mask{}, ns.low[i])
 }
 
 // against returns the key that a set of nodes has to reach.
 func (s *Scratch) against() key {
 	switch ns := &s.nodes; {
 	case !ns.listing:
-		return s.best.key
+		return s.search.key
 	case len(ns.listed) < mostListed:
 		return key{noAnswer, noAnswer}
 	default:

@@ -56,7 +56,7 @@ type nodeState struct {
 // a set touches each node of the set.
 func (s *Scratch) searchNodes(count int) {
 	ns := &s.nodes
-	s.best = best{key: key{noAnswer, noAnswer}}
+	s.search.reset()
 	s.eligible.surveyCells()
 	s.eligible.frees()
 	s.prepareNodes(count)
@@ -74,15 +74,15 @@ func (s *Scratch) searchNodes(count int) {
 // they usually do.
 func (s *Scratch) searchListed(start nodeState) bool {
 	ns := &s.nodes
-	saved := s.budget - s.budget/4
-	s.budget -= saved
+	saved := s.search.budget - s.search.budget/4
+	s.search.budget -= saved
 	ns.listing, ns.listed = true, ns.listed[:0]
 	s.chooseNodes(0, start)
 	ns.listing = false
-	listed := s.budget >= 0
-	s.budget += saved
+	listed := s.search.budget >= 0
+	s.search.budget += saved
 	for _, set := range ns.listed {
-		if set.bound.compare(s.best.key) > 0 {
+		if set.bound.compare(s.search.key) > 0 {
 			return listed
 		}
 		for i, node := range ns.order {
@@ -168,7 +168,7 @@ const (
 // first.
 func (s *Scratch) chooseNodes(i int, st nodeState) {
 	ns := &s.nodes
-	if !s.spend(workNode) {
+	if !s.search.spend(workNode) || ns.listing && s.search.budget < 0 {
 		return
 	}
 	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n {
@@ -214,14 +214,14 @@ func (s *Scratch) tryNodes(st *nodeState) {
 	case !ok:
 	case s.nodes.listing:
 		s.list(bound)
-	case bound.compare(s.best.key) <= 0:
+	case bound.compare(s.search.key) <= 0:
 		s.searchSet()
 	}
 }
 
 // searchSet searches the chosen nodes, if their bound is good enough.
 func (s *Scratch) searchSet() {
-	if bound := s.boundNodes(); bound.compare(s.best.key) <= 0 {
+	if bound := s.boundNodes(); bound.compare(s.search.key) <= 0 {
 		s.searchL3s(bound)
 	}
 }

@@ -25,7 +25,7 @@ func (a *oneL3) before(b *oneL3) bool {
 // once; most of them cannot win and need no search.
 func (s *Scratch) solveOneL3() bool {
 	s.boundSingles()
-	found := best{key: key{noAnswer, noAnswer}}
+	found, cpus := key{noAnswer, noAnswer}, mask{}
 	for len(s.single) > 0 {
 		first := 0
 		for i := range s.single {
@@ -36,8 +36,8 @@ func (s *Scratch) solveOneL3() bool {
 		try, last := s.single[first], len(s.single)-1
 		// Domains have no CPU in common. An answer whose domain begins above the lowest CPU of another answer
 		// therefore comes after that answer. With equal bounds, so do all later domains.
-		switch order := try.bound.compare(found.key); {
-		case order > 0, order == 0 && try.low > found.cpus.next(0):
+		switch order := try.bound.compare(found); {
+		case order > 0, order == 0 && try.low > cpus.next(0):
 			s.single = s.single[:0]
 			continue
 		}
@@ -45,12 +45,12 @@ func (s *Scratch) solveOneL3() bool {
 		if s.p.only = try.l3; s.solve().Code != Placed {
 			continue
 		}
-		if order := s.best.key.compare(found.key); order < 0 || order == 0 && s.best.cpus.before(&found.cpus) {
-			found = s.best
+		if order := s.search.key.compare(found); order < 0 || order == 0 && s.search.cpus.before(&cpus) {
+			found, cpus = s.search.key, s.search.cpus
 		}
 	}
-	s.best = found
-	return found.key.hi != noAnswer
+	s.search.cpus = cpus
+	return found.hi != noAnswer
 }
 
 // boundSingles lists the L3 domains with enough eligible CPUs.

@@ -59,7 +59,7 @@ func (s *Scratch) rankL3s() {
 	slices.Sort(rs.good)
 	slices.Sort(rs.frees)
 	slices.Sort(rs.barred)
-	s.budget -= workItem * len(rs.caps)
+	s.search.budget -= workItem * len(rs.caps)
 }
 
 // fewestL3sFor returns the least number of domains in the chosen nodes that hold n CPUs. least is the number of CPUs
@@ -93,7 +93,7 @@ func (s *Scratch) rankSum(list ranking, count, least int) int {
 // better key. It returns false if there is a better answer elsewhere, or if the key is certainly worse than against.
 func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	ns, p, rs := &s.nodes, &s.p, &s.nodes.ranks
-	s.budget -= len(rs.caps)
+	s.search.budget -= len(rs.caps)
 	// Every answer has at least l3s domains. An answer with more is worse; an answer with exactly l3s domains has at
 	// most the best l3s values.
 	l3s, least := s.fewestL3sFor(p.n - ns.outside)

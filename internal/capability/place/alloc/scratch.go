@@ -8,13 +8,9 @@ type Scratch struct {
 	p        problem
 	eligible eligible
 
-	nodes nodeSearch
-	l3s   l3Search
-	best  best
-	// budget is the remaining work that a decision may do. inexact is true if a search ended because the budget was
-	// spent.
-	budget  int
-	inexact bool
+	nodes  nodeSearch
+	l3s    l3Search
+	search search
 
 	// single are the L3 domains that could hold the whole answer.
 	single []oneL3
@@ -53,27 +49,4 @@ func growKeep[T any](s []T, n int) []T {
 		s = append(s, zero)
 	}
 	return s
-}
-
-// budget is the work that one decision may do in all its searches together. A unit is about 5 ns, so a decision ends
-// after about a millisecond on any machine. Each step is charged by the loops that it runs. Machines of up to eight
-// NUMA nodes with four L3 domains each stay far below the budget. Many nodes or L3 domains that are fragmented in
-// different ways can have too many sets to search.
-const budget = 200_000
-
-// spend subtracts work from the budget and reports whether the search may continue. A search with an empty budget
-// continues until it has found an answer.
-func (s *Scratch) spend(work int) bool {
-	s.budget -= work
-	if s.budget >= 0 {
-		return true
-	}
-	if s.nodes.listing {
-		return false
-	}
-	if s.best.key.hi == noAnswer {
-		return true
-	}
-	s.inexact = true
-	return false
 }

@@ -58,7 +58,7 @@ func (s *Scratch) tryTable(pool *mask) {
 	}
 	if e := &t.low[s.p.n]; e.ok {
 		v := s.eligible.vector(&e.cpus)
-		s.keep(s.p.keyOf(&v), e.cpus)
+		s.search.keep(s.p.keyOf(&v), e.cpus)
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *Scratch) tableCore(c int, touched cost) {
 	case p.one:
 		last = 1
 	}
-	s.budget -= workTable * (last - first + 1) * p.n
+	s.search.budget -= workTable * (last - first + 1) * p.n
 	for x := p.n; x >= first; x-- {
 		var cpus mask
 		j := 0
