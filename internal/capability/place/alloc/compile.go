@@ -140,7 +140,7 @@ func (m *Machine) domains() {
 		at := &m.cells[i]
 		var cpus mask
 		for c := at.lo; c < at.hi; c++ {
-			m.addCore(&cpus, c)
+			cpus.addAll(m.cores[c].cpus)
 		}
 		at.cpus = cpus.sparse()
 		sockets[at.socket].or(&cpus)

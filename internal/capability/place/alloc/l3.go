@@ -287,7 +287,7 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 		return
 	}
 	if !s.eligible.fast {
-		s.tryTable(pool)
+		s.table.try(pool)
 		return
 	}
 	ls, p := &s.l3s, &s.p
@@ -314,6 +314,8 @@ func (s *Scratch) tryL3s(pool *mask, st *l3State) {
 		if p.kind.wide > 2 {
 			s.search.budget -= workPick * p.n / 8
 		}
-		s.search.keep(k, s.pick(pool, &st.tally))
+		cpus := s.picker.pick(pool, &st.tally, ls.need)
+		cpus.or(&ls.forced.cpus)
+		s.search.keep(k, cpus)
 	}
 }

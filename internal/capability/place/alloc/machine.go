@@ -104,15 +104,11 @@ func (m *Machine) withSiblings(cpus *mask) mask {
 	all := *cpus
 	for cpu := cpus.next(0); cpu != none; cpu = cpus.next(cpu + 1) {
 		if c := m.coreOf[cpu]; c != none {
-			m.addCore(&all, int(c))
+			all.addAll(m.cores[c].cpus)
 		}
 	}
 	return all
 }
 
-// addCore adds all threads of a core.
-func (m *Machine) addCore(cpus *mask, c int) {
-	for _, cpu := range m.cores[c].cpus {
-		cpus.add(int(cpu))
-	}
-}
+// threads returns the online threads of a CPU's core.
+func (m *Machine) threads(cpu int) []int16 { return m.cores[m.coreOf[cpu]].cpus }

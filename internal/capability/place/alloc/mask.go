@@ -18,6 +18,12 @@ func (m *mask) has(i int) bool { return m[uint(i)/wordBits]>>(uint(i)%wordBits)&
 
 func (m *mask) add(i int) { m[uint(i)/wordBits] |= 1 << (uint(i) % wordBits) }
 
+func (m *mask) addAll(cpus []int16) {
+	for _, cpu := range cpus {
+		m.add(int(cpu))
+	}
+}
+
 func (m *mask) remove(i int) { m[uint(i)/wordBits] &^= 1 << (uint(i) % wordBits) }
 
 func (m *mask) or(o *mask) {

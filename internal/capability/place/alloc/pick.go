@@ -25,99 +25,73 @@ func (e *eligible) terms(n int, t *tally) coreTerms {
 	}
 }
 
-// pick returns the lowest of the best answers within a pool, with the forced CPUs.
-func (s *Scratch) pick(pool *mask, t *tally) mask {
-	var cpus mask
-	n, e := s.l3s.need, &s.eligible
-	if s.p.bind == SpreadByPCPUs {
-		cpus = e.first
-		cpus.and(pool)
-		if rest := n - t.cores; rest > 0 {
-			more := e.cpus
-			more.and(pool)
-			more.andNot(&e.first)
-			more.keep(rest)
-			cpus.or(&more)
-		} else {
-			cpus.keep(n)
+// picker picks the lowest of the best answers within a pool of CPUs, if counts of cores determine the core terms.
+type picker struct{ e *eligible }
+
+// pick returns the lowest of the best answers of n CPUs; t counts the cores of the pool.
+func (k picker) pick(pool *mask, t *tally, n int) mask {
+	e, full := k.e, k.e.p.bind == FullPCPUs
+	if full && e.p.kind.wide > 2 && !e.p.whole {
+		return k.wide(pool, t, n)
+	}
+	if full && n <= t.good && t.ones < t.good {
+		lead := e.lead
+		lead.and(pool)
+		if t.ones > 0 {
+			return k.mixed(&lead, t, n)
 		}
-	} else {
-		cpus = s.pickFull(pool, t, n)
+		return k.pairs(pool, &lead, n)
 	}
-	cpus.or(&s.l3s.forced.cpus)
-	return cpus
+	good := e.first
+	if full {
+		good = e.cpus
+		good.andNot(&e.part)
+	}
+	good.and(pool)
+	more := e.cpus
+	more.and(pool)
+	more.andNot(&good)
+	good.keep(n)
+	more.keep(n - t.good)
+	good.or(&more)
+	return good
 }
 
-// pickFull uses whole cores where possible.
-func (s *Scratch) pickFull(pool *mask, t *tally, n int) mask {
-	e := &s.eligible
-	if s.p.kind.wide > 2 && !s.p.whole {
-		return s.pickWide(pool, t, n)
-	}
-	if n > t.good {
-		part, cpus := e.part, e.cpus
-		part.and(pool)
-		cpus.and(pool)
-		cpus.andNot(&part)
-		part.keep(n - t.good)
-		cpus.or(&part)
-		return cpus
-	}
-	lead := e.lead
-	lead.and(pool)
-	switch t.ones {
-	case t.good:
-		lead.keep(n)
-		return lead
-	case 0:
-		return s.pickPairs(pool, &lead, n)
-	}
-	return s.pickMixed(&lead, t, n)
-}
-
-// pickPairs picks cores of one size: of two threads or, with p.whole, of any number.
-func (s *Scratch) pickPairs(pool, lead *mask, n int) mask {
-	e := &s.eligible
-	size := len(s.eligible.m.cores[s.eligible.m.coreOf[lead.next(0)]].cpus)
-	cores, odd := n/size, n%size > 0
-	part := e.part
+// pairs picks cores of one size: of two threads or, with p.whole, of any number.
+func (k picker) pairs(pool, lead *mask, n int) mask {
+	m, part := k.e.m, k.e.part
 	part.and(pool)
-	if first := part.next(0); odd && first != none {
-		lead.keep(cores)
-		cpus := s.eligible.m.withSiblings(lead)
-		cpus.add(first)
-		return cpus
+	size := len(m.threads(lead.next(0)))
+	first, breaks := part.next(0), 0
+	if n%size > 0 && first == none {
+		breaks = 1
 	}
-	if odd {
-		cores++
-	}
-	lead.keep(cores)
-	cpus := s.eligible.m.withSiblings(lead)
-	if odd {
+	lead.keep(n/size + breaks)
+	cpus := m.withSiblings(lead)
+	switch {
+	case breaks > 0:
 		cpus.remove(cpus.greatest())
+	case n%size > 0:
+		cpus.add(first)
 	}
 	return cpus
 }
 
-// pickMixed picks cores of one thread and of two, the lowest first. It uses a core if the later cores can still
-// provide exactly the remaining CPUs. An odd number needs at least one core of one thread.
-func (s *Scratch) pickMixed(lead *mask, t *tally, n int) mask {
+// mixed picks cores of one thread and of two, the lowest first. It uses a core if the later cores can still provide
+// exactly the remaining CPUs. An odd number needs at least one core of one thread.
+func (k picker) mixed(lead *mask, t *tally, n int) mask {
 	var cpus mask
 	ones, pairs := t.ones, (t.good-t.ones)/2
-	fits := func(n, ones, pairs int) bool {
-		return n >= 0 && n <= ones+2*pairs && (n%2 == 0 || ones > 0)
-	}
 	for cpu := lead.next(0); cpu != none && n > 0; cpu = lead.next(cpu + 1) {
-		c := int(s.eligible.m.coreOf[cpu])
-		size := len(s.eligible.m.cores[c].cpus)
-		if size == 1 {
+		threads := k.e.m.threads(cpu)
+		if len(threads) == 1 {
 			ones--
 		} else {
 			pairs--
 		}
-		if fits(n-size, ones, pairs) {
-			s.eligible.m.addCore(&cpus, c)
-			n -= size
+		if rest := n - len(threads); rest >= 0 && rest <= ones+2*pairs && (rest%2 == 0 || ones > 0) {
+			cpus.addAll(threads)
+			n = rest
 		}
 	}
 	return cpus

@@ -79,27 +79,26 @@ func (e *eligible) wideTerms(n int, t *tally) coreTerms {
 	}
 }
 
-// pickWide returns the lowest answer that has the terms of wideTerms.
-func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
-	e, wide := &s.eligible, s.p.kind.wide
-	lead, part := e.lead, e.part
+// wide returns the lowest answer that has the terms of wideTerms.
+func (k picker) wide(pool *mask, t *tally, n int) mask {
+	m, wide, lead, part := k.e.m, k.e.p.kind.wide, k.e.lead, k.e.part
 	lead.and(pool)
 	part.and(pool)
 	rest := max(n-t.good, n%wide)
 	if n > t.good || rest == 0 || t.shares.atLeast(rest) {
 		lead.keep((n - rest) / wide)
-		cpus := s.eligible.m.withSiblings(&lead)
-		s.pickParts(&cpus, &part, rest, t.shares)
+		cpus := m.withSiblings(&lead)
+		k.parts(&cpus, &part, rest, t.shares)
 		return cpus
 	}
 	// The broken core contributes its lowest CPUs. Breaking the core whose dropped CPUs are the highest gives the
 	// lowest answer.
 	lead.keep(n/wide + 1)
-	cpus := s.eligible.m.withSiblings(&lead)
+	cpus := m.withSiblings(&lead)
 	var broken []int16
 	for cpu := lead.next(0); cpu != none; cpu = lead.next(cpu + 1) {
-		if c := s.eligible.m.cores[s.eligible.m.coreOf[cpu]].cpus; broken == nil || c[rest] > broken[rest] {
-			broken = c
+		if threads := m.threads(cpu); broken == nil || threads[rest] > broken[rest] {
+			broken = threads
 		}
 	}
 	for _, cpu := range broken[rest:] {
@@ -108,13 +107,13 @@ func (s *Scratch) pickWide(pool *mask, t *tally, n int) mask {
 	return cpus
 }
 
-// pickParts adds the n lowest CPUs of cores that are not wholly free, on as few cores as possible. It goes through the
-// CPUs in order and adds a CPU if the remaining CPUs can still complete the answer. later counts the cores not reached
-// yet; open counts the remaining CPUs of cores already used.
-func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
+// parts adds the n lowest CPUs of cores that are not wholly free, on as few cores as possible. It goes through the CPUs
+// in order and adds a CPU if the remaining CPUs can still complete the answer. later counts the cores not reached yet;
+// open counts the remaining CPUs of cores already used.
+func (k picker) parts(to, part *mask, n int, later shares) {
 	cores, open := later.fewest(n), 0
 	for cpu := part.next(0); cpu != none && n > 0; cpu = part.next(cpu + 1) {
-		before, after := s.eligible.m.neighbours(part, cpu)
+		before, after := k.e.m.neighbours(part, cpu)
 		switch {
 		case before == none:
 			later.take(after + 1)
@@ -139,7 +138,7 @@ func (s *Scratch) pickParts(to, part *mask, n int, later shares) {
 // of that core in the mask.
 func (m *Machine) neighbours(in *mask, cpu int) (before, after int) {
 	before = none
-	for _, other := range m.cores[m.coreOf[cpu]].cpus {
+	for _, other := range m.threads(cpu) {
 		switch o := int(other); {
 		case !in.has(o):
 		case o < cpu:

@@ -38,42 +38,44 @@ func (e *entry) offer(from *entry, c cost, cpus *mask) {
 	}
 }
 
-// table is the memory of tryTable. low has for each size the best set in the sockets so far, high the best set that
-// touches the current socket.
-type table struct {
-	low, high []entry
-}
-
-// tryTable finds the best answer within a pool if no formula does. The causes are cores of unequal numbers of threads,
+// table finds the best answer within a pool if no formula does. The causes are cores of unequal numbers of threads,
 // CPUs outside L3 domains or nodes, and sockets that neither nodes nor L3 domains determine. It is a knapsack over the
 // cores that carries the sets themselves. It is exact: the lower of two sets of one size stays the lower after both
 // are joined with a third.
-func (s *Scratch) tryTable(pool *mask) {
-	t := &s.table
-	t.low = resize(t.low, s.p.n+1)
-	t.high = grow(t.high, s.p.n+1)
+type table struct {
+	e      *eligible
+	search *search
+	// low has for each size the best set in the sockets so far, high the best set that touches the current socket.
+	low, high []entry
+}
+
+// try remembers the best answer within a pool if it is the best of all.
+func (t *table) try(pool *mask) {
+	e, p := t.e, t.e.p
+	t.low = resize(t.low, p.n+1)
+	t.high = grow(t.high, p.n+1)
 	t.low[0].ok = true
-	for socket := range s.eligible.m.sockets {
-		s.tableSocket(socket, pool)
+	for socket := range e.m.sockets {
+		t.addSocket(socket, pool)
 	}
-	if e := &t.low[s.p.n]; e.ok {
-		v := s.eligible.vector(&e.cpus)
-		s.search.keep(s.p.keyOf(&v), e.cpus)
+	if found := &t.low[p.n]; found.ok {
+		v := e.vector(&found.cpus)
+		t.search.keep(p.keyOf(&v), found.cpus)
 	}
 }
 
-// tableSocket adds the cores of one socket.
-func (s *Scratch) tableSocket(socket int, pool *mask) {
-	t := &s.table
-	touched, untouched := cost{lo: uint64(s.eligible.freeSockets[socket])}, cost{}
-	if s.p.strategy == LeastAllocated {
+// addSocket adds the cores of one socket.
+func (t *table) addSocket(socket int, pool *mask) {
+	m := t.e.m
+	touched, untouched := cost{lo: uint64(t.e.freeSockets[socket])}, cost{}
+	if t.e.p.strategy == LeastAllocated {
 		touched, untouched = untouched, touched
 	}
 	clear(t.high)
-	for i := range s.eligible.m.cells {
-		if at := &s.eligible.m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
+	for i := range m.cells {
+		if at := &m.cells[i]; at.socket == socket && at.cpus.in(pool) > 0 {
 			for c := at.lo; c < at.hi; c++ {
-				s.tableCore(c, touched)
+				t.addCore(c, touched)
 			}
 		}
 	}
@@ -88,11 +90,11 @@ func (s *Scratch) tableSocket(socket int, pool *mask) {
 // workTable is the cost of one size of one core, in units of the budget.
 const workTable = 12
 
-// tableCore adds a core: its lowest j CPUs, for every possible j.
-func (s *Scratch) tableCore(c int, touched cost) {
-	p, t, avail := &s.p, &s.table, 0
-	for _, cpu := range s.eligible.m.cores[c].cpus {
-		if s.eligible.cpus.has(int(cpu)) {
+// addCore adds a core: its lowest j CPUs, for every possible j.
+func (t *table) addCore(c int, touched cost) {
+	p, cores, avail := t.e.p, t.e.m.cores, 0
+	for _, cpu := range cores[c].cpus {
+		if t.e.cpus.has(int(cpu)) {
 			avail++
 		}
 	}
@@ -106,19 +108,19 @@ func (s *Scratch) tableCore(c int, touched cost) {
 	case p.one:
 		last = 1
 	}
-	s.search.budget -= workTable * (last - first + 1) * p.n
+	t.search.budget -= workTable * (last - first + 1) * p.n
 	for x := p.n; x >= first; x-- {
 		var cpus mask
 		j := 0
-		for _, cpu := range s.eligible.m.cores[c].cpus {
-			if !s.eligible.cpus.has(int(cpu)) {
+		for _, cpu := range cores[c].cpus {
+			if !t.e.cpus.has(int(cpu)) {
 				continue
 			}
 			cpus.add(int(cpu))
 			if j++; j < first || j > min(last, x) {
 				continue
 			}
-			k := s.coreCost(c, avail, j)
+			k := t.e.coreCost(c, avail, j)
 			t.high[x].offer(&t.high[x-j], k, &cpus)
 			t.high[x].offer(&t.low[x-j], k.plus(touched), &cpus)
 		}
@@ -126,13 +128,13 @@ func (s *Scratch) tableCore(c int, touched cost) {
 }
 
 // coreCost is the cost of j CPUs of a core that has avail.
-func (s *Scratch) coreCost(c, avail, j int) cost {
-	p, at := &s.p, &s.eligible.m.cells[s.eligible.m.cores[c].cell]
+func (e *eligible) coreCost(c, avail, j int) cost {
+	p, at := e.p, &e.m.cells[e.m.cores[c].cell]
 	var k cost
 	if !p.prefers(at) {
 		k.hi += uint64(j) << (2 * costBits)
 	}
-	switch threads := len(s.eligible.m.cores[c].cpus); {
+	switch threads := len(e.m.cores[c].cpus); {
 	case p.bind == SpreadByPCPUs:
 		k.hi += uint64(j - 1)
 	case j < threads:
@@ -148,7 +150,7 @@ func (s *Scratch) coreCost(c, avail, j int) cost {
 	if (at.node == none) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j) << costBits
 	}
-	if (at.socket == len(s.eligible.m.sockets)-1) == (p.strategy == MostAllocated) {
+	if (at.socket == len(e.m.sockets)-1) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j)
 	}
 	return k
