@@ -38,8 +38,7 @@ func sizes() limits {
 	return limits{fields: 20, methods: 40, module: house("").module, larger: map[string]large{
 		"internal/capability/isolate/offline.Node":   {fields: 23, why: "a report in JSON, whose objects stay flat"},
 		"internal/capability/place.Node":             {methods: 52, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
-		"internal/capability/place/alloc.Scratch":    {fields: 24, methods: 91, why: "the search is one state; it is divided when memory and devices enter it"},
-		"internal/capability/place/alloc.nodeSearch": {fields: 21, why: "as Scratch"},
+		"internal/capability/place/alloc.nodeSearch": {fields: 21, why: "the search for NUMA nodes is one state"},
 		"internal/intent/workload.Pod":               {fields: 32, why: "each fact about a pod that CPUs depend on is a field of this value; cluster.json has it flat"},
 		"internal/linux/cgroup.Group":                {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 		"internal/node/cluster.Pod":                  {fields: 40, why: "a workload.Pod with its identity in the cluster; cluster.json has it flat"},

@@ -10,7 +10,8 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 		return Answer{}, no
 	}
 	s.eligible.m, s.eligible.p = m, &s.p
-	s.picker.e, s.table.e, s.table.search = &s.eligible, &s.eligible, &s.search
+	s.l3s.e, s.l3s.search, s.l3s.picker.e = &s.eligible, &s.search, &s.eligible
+	s.l3s.picker.table.e, s.l3s.picker.table.search = &s.eligible, &s.search
 	s.search.e, s.search.inexact, s.search.budget = &s.eligible, false, budget
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {

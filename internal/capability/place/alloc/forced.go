@@ -4,8 +4,8 @@ package alloc
 // enough. The zero value is nothing.
 type forced struct {
 	cpus mask
-	// terms are the core terms of these CPUs.
-	terms coreTerms
+	// first is the first core term of these CPUs.
+	first int
 	// l3s are the L3 domains of these CPUs; free is the number of free CPUs in these domains.
 	l3s  []int
 	free int
@@ -15,22 +15,22 @@ type forced struct {
 const mandatory = -1
 
 // force adds all CPUs that a cell can contribute.
-func (s *Scratch) force(c int) {
-	ls, at, t := &s.l3s, &s.eligible.m.cells[c], &s.eligible.cells[c]
-	f, cpus := &ls.forced, &s.eligible.cpus
-	if s.p.one {
-		cpus = &s.eligible.first
+func (ls *l3Search) force(c int) {
+	e, at, t := ls.e, &ls.e.m.cells[c], &ls.e.cells[c]
+	f, cpus := &ls.forced, &e.cpus
+	if e.p.one {
+		cpus = &e.first
 	}
 	for _, c := range at.cpus {
 		f.cpus[c.word] |= c.bits & cpus[c.word]
 	}
-	f.terms.first += t.parts
-	if s.p.bind == SpreadByPCPUs {
-		f.terms.first += t.cap - t.cores
+	f.first += t.parts
+	if e.p.bind == SpreadByPCPUs {
+		f.first += t.cap - t.cores
 	}
 	if at.l3 != none && ls.slots[at.l3] == 0 {
 		ls.slots[at.l3] = mandatory
 		f.l3s = append(f.l3s, at.l3)
-		f.free += s.eligible.freeL3s[at.l3]
+		f.free += e.freeL3s[at.l3]
 	}
 }

@@ -47,6 +47,11 @@ func setTerms(nodes, unheld, off int, n nearness) uint64 {
 	return (((first<<offBits|uint64(off))<<socketBits|uint64(n.sockets))<<dieBits|uint64(n.dies))<<distanceBits | uint64(n.distance)
 }
 
+// setTerms packs the terms of a set of nodes; distance is the sum of the distances of its pairs.
+func (e *eligible) setTerms(nodes []int, off, distance int) uint64 {
+	return setTerms(len(nodes), e.p.unheld(nodes), off, nearness{e.m.socketsOf(nodes), e.m.diesOf(nodes), distance})
+}
+
 // restTerms packs the terms that the choice within the set determines.
 func (s Strategy) restTerms(l3s int, c coreTerms, freeL3, freeNUMA, freeSocket int) uint64 {
 	if s == LeastAllocated {
@@ -68,6 +73,24 @@ func (k key) cores() coreTerms {
 
 // coreTerms are Split and Broken or, for SpreadByPCPUs, the number of CPUs beyond the first of each core.
 type coreTerms struct{ first, second int }
+
+// off is the least number of CPUs of an answer off the preferred nodes, if these can contribute this many.
+func (p *problem) off(preferred int) int {
+	if !p.picky {
+		return 0
+	}
+	return max(0, p.n-preferred)
+}
+
+// left bounds the CPUs that stay free in the touched domains of a kind, which have free CPUs at least. It is free - n,
+// because the answer uses at most n of them. For LeastAllocated, free is the most, and left too: CPUs of the answer
+// that are outside all domains of the kind leave more free.
+func (p *problem) left(free, outside int) int {
+	if p.strategy == LeastAllocated {
+		free += min(p.n, outside)
+	}
+	return min(max(0, free-p.n), freeMost)
+}
 
 // keyOf packs a vector.
 func (p *problem) keyOf(v *Vector) key {

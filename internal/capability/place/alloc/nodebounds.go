@@ -142,7 +142,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 	if against.hi == noAnswer {
 		return true
 	}
-	off, unheld := s.offBound(st.preferred+ns.preferred.of(i, left)), ns.unheldBound(s.p.amounts, i, left)
+	off, unheld := s.p.off(st.preferred+ns.preferred.of(i, left)), ns.unheldBound(s.p.amounts, i, left)
 	if hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{}); hi > against.hi {
 		return false
 	}
@@ -153,7 +153,7 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 		return hi < against.hi
 	}
 	lo := s.p.strategy.restTerms(ns.fewestL3s, s.coreBound(st.good+ns.good.of(i, left)),
-		s.freeL3Bound(st.l3Free+ns.l3Frees.of(i, left)), s.freeNUMABound(st.free+ns.frees.of(i, left)), freeSocket)
+		s.freeL3Bound(st.l3Free+ns.l3Frees.of(i, left)), s.p.left(st.free+ns.frees.of(i, left), s.eligible.home), freeSocket)
 	if lo != against.lo {
 		return lo < against.lo
 	}
@@ -175,44 +175,20 @@ func (s *Scratch) against() key {
 // Each bound below is valid for every answer in a set of nodes. Its argument is the most that the nodes of the set can
 // have or, for free CPUs with MostAllocated, the least.
 
-// offBound: OffPreferred >= n - the CPUs that the preferred nodes can contribute.
-func (s *Scratch) offBound(preferred int) int {
-	if !s.p.picky {
-		return 0
-	}
-	return max(0, s.p.n-preferred)
-}
-
 // coreBound: the core terms >= the terms of n CPUs out of this many good CPUs and all other cores.
 func (s *Scratch) coreBound(good int) coreTerms {
 	all := &s.nodes.all
 	return s.eligible.terms(s.p.n, &tally{good: good, ones: all.ones, parts: all.parts, shares: all.shares})
 }
 
-// freeNUMABound: FreeNUMA >= free - n, because the answer uses at most n of the free CPUs. For LeastAllocated,
-// FreeNUMA <= free - n + the CPUs that are in no node.
-func (s *Scratch) freeNUMABound(free int) int {
-	return min(max(0, free-s.p.n+s.p.slack(s.eligible.home)), freeMost)
-}
-
-// freeL3Bound: the same for FreeL3. For LeastAllocated it is freeMost if there are CPUs in no node, which may be in
-// any L3 domain. They may also be in any socket, which socketBound ignores: no answer reaches this FreeL3, so the
+// freeL3Bound is p.left for FreeL3. For LeastAllocated it is freeMost if there are CPUs in no node, which may be in any
+// L3 domain. They may also be in any socket, which socketBound ignores: no answer reaches this FreeL3, so the
 // later terms do not matter.
 func (s *Scratch) freeL3Bound(free int) int {
-	free = max(0, free-s.p.n+s.p.slack(s.nodes.outside))
-	if free > freeMost || s.p.strategy == LeastAllocated && s.eligible.home > 0 {
+	if s.p.strategy == LeastAllocated && s.eligible.home > 0 {
 		return freeMost
 	}
-	return free
-}
-
-// slack is the most that CPUs outside all domains of a kind can add to the CPUs that stay free in the domains. It is 0
-// except for LeastAllocated.
-func (p *problem) slack(outside int) int {
-	if p.strategy == LeastAllocated {
-		return min(p.n, outside)
-	}
-	return 0
+	return s.p.left(free, s.nodes.outside)
 }
 
 // socketBound: Sockets >= the touched sockets + the fewest additional sockets for the nodes that are still to be chosen
@@ -241,7 +217,7 @@ func (s *Scratch) socketBound(i, left int) (count, free int) {
 		more = left
 	}
 	outside := s.eligible.m.sockets[len(s.eligible.m.sockets)-1].cpus.in(&s.eligible.cpus)
-	return count, min(max(0, sum+s.freeOf(more)-p.n+s.p.slack(outside)), freeMost)
+	return count, p.left(sum+s.freeOf(more), outside)
 }
 
 // socketsFor returns the least number of sockets that have this many nodes; perSocket has the nodes of each socket.

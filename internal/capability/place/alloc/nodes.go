@@ -158,11 +158,8 @@ func (e *eligible) lowOf(node int) int {
 	return low
 }
 
-// The costs of the steps of the search for nodes, in units of the budget.
-const (
-	workNode  = 8
-	workCells = 4 // for each cell and L3 domain of a set
-)
+// workNode is the cost of a step of the search for nodes, in units of the budget.
+const workNode = 8
 
 // chooseNodes tries every set that has the chosen nodes and more nodes from position i on. Sets with lower CPUs come
 // first.
@@ -221,7 +218,7 @@ func (s *Scratch) tryNodes(st *nodeState) {
 
 // searchSet searches the chosen nodes, if their bound is good enough.
 func (s *Scratch) searchSet() {
-	if bound := s.boundNodes(); bound.compare(s.search.key) <= 0 {
-		s.searchL3s(bound)
+	if bound := s.l3s.begin(s.nodes.chosen); bound.compare(s.search.key) <= 0 {
+		s.l3s.run(bound)
 	}
 }

@@ -87,7 +87,7 @@ func (s *Scratch) boundSingle(l3 int, in *tally) key {
 		return key{}
 	}
 	here := []int{d.node}
-	off, socket, sockets := 0, 0, s.eligible.m.socketsOf(here)
+	off, socket := 0, 0
 	if p.picky && !p.prefer.has(d.node) {
 		off = p.n
 	}
@@ -95,7 +95,7 @@ func (s *Scratch) boundSingle(l3 int, in *tally) key {
 		socket = s.eligible.freeSockets[d.socket] - p.n
 	}
 	return key{
-		setTerms(1, p.unheld(here), off, nearness{sockets, s.eligible.m.diesOf(here), 0}),
+		s.eligible.setTerms(here, off, 0),
 		p.strategy.restTerms(1, s.eligible.terms(p.n, in), s.eligible.freeL3s[l3]-p.n, s.eligible.freeNodes[d.node]-p.n, socket),
 	}
 }

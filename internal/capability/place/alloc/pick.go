@@ -25,11 +25,15 @@ func (e *eligible) terms(n int, t *tally) coreTerms {
 	}
 }
 
-// picker picks the lowest of the best answers within a pool of CPUs, if counts of cores determine the core terms.
-type picker struct{ e *eligible }
+// picker picks the lowest of the best answers within a pool of CPUs, if counts of cores determine the core terms. Where
+// they do not, table does.
+type picker struct {
+	e     *eligible
+	table table
+}
 
 // pick returns the lowest of the best answers of n CPUs; t counts the cores of the pool.
-func (k picker) pick(pool *mask, t *tally, n int) mask {
+func (k *picker) pick(pool *mask, t *tally, n int) mask {
 	e, full := k.e, k.e.p.bind == FullPCPUs
 	if full && e.p.kind.wide > 2 && !e.p.whole {
 		return k.wide(pool, t, n)
@@ -58,7 +62,7 @@ func (k picker) pick(pool *mask, t *tally, n int) mask {
 }
 
 // pairs picks cores of one size: of two threads or, with p.whole, of any number.
-func (k picker) pairs(pool, lead *mask, n int) mask {
+func (k *picker) pairs(pool, lead *mask, n int) mask {
 	m, part := k.e.m, k.e.part
 	part.and(pool)
 	size := len(m.threads(lead.next(0)))
@@ -79,7 +83,7 @@ func (k picker) pairs(pool, lead *mask, n int) mask {
 
 // mixed picks cores of one thread and of two, the lowest first. It uses a core if the later cores can still provide
 // exactly the remaining CPUs. An odd number needs at least one core of one thread.
-func (k picker) mixed(lead *mask, t *tally, n int) mask {
+func (k *picker) mixed(lead *mask, t *tally, n int) mask {
 	var cpus mask
 	ones, pairs := t.ones, (t.good-t.ones)/2
 	for cpu := lead.next(0); cpu != none && n > 0; cpu = lead.next(cpu + 1) {

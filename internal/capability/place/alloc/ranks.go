@@ -97,8 +97,7 @@ func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	// Every answer has at least l3s domains. An answer with more is worse; an answer with exactly l3s domains has at
 	// most the best l3s values.
 	l3s, least := s.fewestL3sFor(p.n - ns.outside)
-	near := nearness{s.eligible.m.socketsOf(ns.chosen), s.eligible.m.diesOf(ns.chosen), st.distance}
-	fewest := key{setTerms(len(ns.chosen), p.unheld(ns.chosen), s.offBound(st.preferred), near), fewestRest(l3s)}
+	fewest := key{s.eligible.setTerms(ns.chosen, p.off(st.preferred), st.distance), fewestRest(l3s)}
 	if rs.exact && fewest.compare(rs.enough) < 0 {
 		rs.enough = fewest
 	}
@@ -112,5 +111,5 @@ func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
 	}
 	free = max(s.freeL3Bound(free), s.rankSum(rs.barred, l3s, least))
 	_, freeSocket := s.socketBound(len(ns.order), 0)
-	return key{fewest.hi, p.strategy.restTerms(l3s, s.coreBound(good), min(free, freeMost), s.freeNUMABound(st.free), freeSocket)}, true
+	return key{fewest.hi, p.strategy.restTerms(l3s, s.coreBound(good), min(free, freeMost), p.left(st.free, s.eligible.home), freeSocket)}, true
 }

@@ -16,8 +16,6 @@ type Scratch struct {
 	single []oneL3
 	inL3   []lowTally
 
-	picker picker
-	table  table
 	// How many CPUs each L3 domain could contribute, and how many of them are good.
 	capL3s, goodL3s []int
 	// perSocket counts nodes.

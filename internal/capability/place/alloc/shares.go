@@ -80,7 +80,7 @@ func (e *eligible) wideTerms(n int, t *tally) coreTerms {
 }
 
 // wide returns the lowest answer that has the terms of wideTerms.
-func (k picker) wide(pool *mask, t *tally, n int) mask {
+func (k *picker) wide(pool *mask, t *tally, n int) mask {
 	m, wide, lead, part := k.e.m, k.e.p.kind.wide, k.e.lead, k.e.part
 	lead.and(pool)
 	part.and(pool)
@@ -110,7 +110,7 @@ func (k picker) wide(pool *mask, t *tally, n int) mask {
 // parts adds the n lowest CPUs of cores that are not wholly free, on as few cores as possible. It goes through the CPUs
 // in order and adds a CPU if the remaining CPUs can still complete the answer. later counts the cores not reached yet;
 // open counts the remaining CPUs of cores already used.
-func (k picker) parts(to, part *mask, n int, later shares) {
+func (k *picker) parts(to, part *mask, n int, later shares) {
 	cores, open := later.fewest(n), 0
 	for cpu := part.next(0); cpu != none && n > 0; cpu = part.next(cpu + 1) {
 		before, after := k.e.m.neighbours(part, cpu)
