@@ -209,18 +209,29 @@ func (m *Machine) nest() {
 		n.hi = i + 1
 		inside(&n.socket, at.socket)
 	}
-	m.nodesInSockets = !slices.ContainsFunc(m.nodes, func(n node) bool { return n.socket == none })
+	m.nodesInSockets = true
+	for i := range m.nodes {
+		switch socket := m.nodes[i].socket; {
+		case socket == none:
+			m.nodesInSockets = false
+		case socket >= 0 && socket < len(m.sockets)-1:
+			m.nodes[i].inSocket = 1 << slices.IndexFunc(m.nodes, func(n node) bool { return n.socket == socket })
+		}
+	}
 }
 
 // findDies finds the die that each node is wholly inside.
 func (m *Machine) findDies(t *topology.Topology) {
-	all := mask(t.Online.Words())
+	all, dies := mask(t.Online.Words()), make([]int, len(m.nodes))
 	for i := range m.nodes {
 		n := &m.nodes[i]
-		n.die = slices.IndexFunc(t.Dies, func(d topology.Die) bool {
+		dies[i] = slices.IndexFunc(t.Dies, func(d topology.Die) bool {
 			die := mask(d.CPUs.Words())
 			return n.cpus.in(&die) == n.cpus.in(&all)
 		})
+		if dies[i] != none {
+			n.inDie = 1 << slices.Index(dies, dies[i])
+		}
 	}
 }
 

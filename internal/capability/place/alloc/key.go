@@ -49,7 +49,7 @@ func setTerms(nodes, unheld, off int, n nearness) uint64 {
 
 // setTerms packs the terms of a set of nodes; distance is the sum of the distances of its pairs.
 func (e *eligible) setTerms(nodes []int, off, distance int) uint64 {
-	return setTerms(len(nodes), e.p.unheld(nodes), off, nearness{e.m.socketsOf(nodes), e.m.diesOf(nodes), distance})
+	return setTerms(len(nodes), e.p.unheld(nodes), off, e.m.near(nodes, distance))
 }
 
 // restTerms packs the terms that the choice within the set determines.

@@ -67,7 +67,8 @@ func (ls *l3Search) begin(nodes []int) key {
 func (ls *l3Search) measure() (off int) {
 	e, p := ls.e, ls.e.p
 	free, preferred, distance := 0, 0, 0
-	ls.socket, ls.byL3 = e.touchedSockets(ls.nodes)-p.n, !e.fast
+	_, socket := e.touchedSockets(ls.nodes)
+	ls.socket, ls.byL3 = socket-p.n, !e.fast
 	for k, i := range ls.nodes {
 		free += e.freeNodes[i]
 		if !p.picky || p.prefer.has(i) {
@@ -197,7 +198,8 @@ func (ls *l3Search) bound(more, good, free, barred int) key {
 		left = max(left, barred)
 	}
 	if ls.byL3 {
-		socket = max(0, ls.e.touchedSockets(ls.nodes)-p.n)
+		_, socket = ls.e.touchedSockets(ls.nodes)
+		socket = max(0, socket-p.n)
 		if p.strategy == LeastAllocated {
 			socket = freeMost
 		}
@@ -309,12 +311,21 @@ func (ls *l3Search) freeSocket() int {
 	}
 	e := ls.e
 	ls.search.budget -= len(ls.forced.l3s) + len(ls.chosen)
-	free := e.touchedSockets(ls.nodes) - e.p.n
+	free, seen := -e.p.n, mask{}
+	touch := func(socket int) {
+		if socket != none && !seen.has(socket) {
+			seen.add(socket)
+			free += e.freeSockets[socket]
+		}
+	}
+	for _, i := range ls.nodes {
+		touch(e.m.nodes[i].socket)
+	}
 	for _, l3 := range ls.forced.l3s {
-		free += e.touch(e.m.l3s[l3].socket)
+		touch(e.m.l3s[l3].socket)
 	}
 	for _, i := range ls.chosen {
-		free += e.touch(e.m.l3s[ls.items[i].l3].socket)
+		touch(e.m.l3s[ls.items[i].l3].socket)
 	}
 	return free
 }

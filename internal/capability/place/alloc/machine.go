@@ -71,8 +71,10 @@ type node struct {
 	id     topology.NodeID
 	lo, hi int // range of its cells
 	socket int // none: several
-	die    int // none: several, or the machine has none
-	cpus   sparse
+	// inSocket and inDie have the first node that is in the same socket or die. They are empty if the node is in
+	// several, or in none.
+	inSocket, inDie nodeSet
+	cpus            sparse
 }
 
 // domain is an L3 domain or a socket.

@@ -92,6 +92,8 @@ type nodeSet uint64
 // allNodes holds every possible node.
 const allNodes = ^nodeSet(0)
 
+func (n nodeSet) size() int { return bits.OnesCount64(uint64(n)) }
+
 func (n nodeSet) has(i int) bool { return n>>uint(i)&1 != 0 }
 
 func (n *nodeSet) add(i int) { *n |= 1 << uint(i) }

@@ -147,8 +147,10 @@ func (s *Scratch) promising(i int, st nodeState) bool {
 		return false
 	}
 	s.search.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(s.eligible.m.sockets)
-	sockets, freeSocket := s.socketBound(i, left)
-	hi := setTerms(len(ns.chosen)+left, unheld, off, nearness{sockets, s.eligible.m.diesOf(ns.chosen), st.distance + s.distanceBound(i, left)})
+	near := s.eligible.m.near(ns.chosen, st.distance+s.distanceBound(i, left))
+	more, freeSocket := s.socketBound(i, left)
+	near.sockets += more
+	hi := setTerms(len(ns.chosen)+left, unheld, off, near)
 	if hi != against.hi {
 		return hi < against.hi
 	}
@@ -191,33 +193,32 @@ func (s *Scratch) freeL3Bound(free int) int {
 	return s.p.left(free, s.nodes.outside)
 }
 
-// socketBound: Sockets >= the touched sockets + the fewest additional sockets for the nodes that are still to be chosen
-// from position i on; left is their number. FreeSocket >= the free CPUs of all these sockets - n, if the additional
+// socketBound: Sockets >= the touched sockets + more, the fewest additional sockets for the nodes that are still to be
+// chosen from position i on; left is their number. FreeSocket >= the free CPUs of all these sockets - n, if the additional
 // sockets are the fullest. For LeastAllocated, FreeSocket <= the same with one additional socket for each of these
 // nodes.
-func (s *Scratch) socketBound(i, left int) (count, free int) {
+func (s *Scratch) socketBound(i, left int) (more, free int) {
 	ns, p := &s.nodes, &s.p
-	count = s.eligible.m.socketsOf(ns.chosen)
-	sum, room := s.eligible.touchedSockets(ns.chosen), 0
+	touched, sum := s.eligible.touchedSockets(ns.chosen)
+	room := 0
 	s.perSocket = resize(s.perSocket, len(s.eligible.m.sockets))
 	for _, k := range ns.order[i:] {
-		switch socket := s.eligible.m.nodes[k].socket; {
-		case !s.eligible.m.isSocket(socket) || s.eligible.seen.has(socket):
+		if n := &s.eligible.m.nodes[k]; n.inSocket&^touched == 0 {
 			room++
-		default:
-			s.perSocket[socket]++
+		} else {
+			s.perSocket[n.socket]++
 		}
 	}
-	more := socketsFor(s.perSocket, left-room)
-	count += more
+	more = socketsFor(s.perSocket, left-room)
+	count := more
 	switch {
 	case p.strategy == LeastAllocated && !s.eligible.m.nodesInSockets:
-		return count, freeMost
+		return more, freeMost
 	case p.strategy == LeastAllocated:
-		more = left
+		count = left
 	}
 	outside := s.eligible.m.sockets[len(s.eligible.m.sockets)-1].cpus.in(&s.eligible.cpus)
-	return count, p.left(sum+s.freeOf(more), outside)
+	return more, p.left(sum+s.freeOf(count), outside)
 }
 
 // socketsFor returns the least number of sockets that have this many nodes; perSocket has the nodes of each socket.
@@ -252,23 +253,15 @@ func (s *Scratch) freeOf(sockets int) int {
 	return sum
 }
 
-// touchedSockets returns the sum of the free CPUs of the sockets that nodes are wholly inside.
-func (e *eligible) touchedSockets(nodes []int) int {
-	e.seen = mask{}
-	sum := 0
+// touchedSockets returns the sockets that nodes are wholly inside, as in node.inSocket, and the sum of their free CPUs.
+func (e *eligible) touchedSockets(nodes []int) (in nodeSet, free int) {
 	for _, i := range nodes {
-		sum += e.touch(e.m.nodes[i].socket)
+		if n := &e.m.nodes[i]; n.inSocket&^in != 0 {
+			in |= n.inSocket
+			free += e.freeSockets[n.socket]
+		}
 	}
-	return sum
-}
-
-// touch returns the free CPUs of a socket at its first call, and 0 after that.
-func (e *eligible) touch(socket int) int {
-	if socket == none || e.seen.has(socket) {
-		return 0
-	}
-	e.seen.add(socket)
-	return e.freeSockets[socket]
+	return in, free
 }
 
 // distanceBound returns the least distance that is added by the nodes still to be chosen from position i on; left is

@@ -44,8 +44,7 @@ type eligible struct {
 	fast bool
 	// Free CPUs of each domain, eligible or not.
 	freeNodes, freeL3s, freeSockets []int
-	// The rest is memory of single methods: sockets, nodes, CPUs of each core.
-	seen             mask
+	// The rest is memory of single methods: nodes, CPUs of each core.
 	sorted, nodeList []int
 	held             []int16
 }

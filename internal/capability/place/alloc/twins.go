@@ -43,7 +43,7 @@ func (m *Machine) alikeDistances(a, b int) bool {
 func (e *eligible) alike(a, b int) bool {
 	m := e.m
 	x, y := &m.nodes[a], &m.nodes[b]
-	if x.socket == none || x.socket != y.socket || x.die != y.die || e.freeNodes[a] != e.freeNodes[b] || x.hi-x.lo != y.hi-y.lo ||
+	if x.socket == none || x.socket != y.socket || x.inDie != y.inDie || e.freeNodes[a] != e.freeNodes[b] || x.hi-x.lo != y.hi-y.lo ||
 		e.p.prefer.has(a) != e.p.prefer.has(b) {
 		return false
 	}

@@ -11,7 +11,8 @@ func (e *eligible) vector(cpus *mask) Vector {
 			e.nodeList = append(e.nodeList, i)
 		}
 	}
-	v.NUMANodes, v.Sockets, v.Dies = len(e.nodeList), m.socketsOf(e.nodeList), m.diesOf(e.nodeList)
+	near := m.near(e.nodeList, v.Distance)
+	v.NUMANodes, v.Sockets, v.Dies = len(e.nodeList), near.sockets, near.dies
 	v.Unheld = e.p.unheld(e.nodeList)
 	for i := range m.l3s {
 		if in := m.l3s[i].cpus.in(cpus); in > 0 {
@@ -28,34 +29,15 @@ func (e *eligible) vector(cpus *mask) Vector {
 	return v
 }
 
-// socketsOf returns the number of sockets that nodes are wholly inside.
-func (m *Machine) socketsOf(nodes []int) int {
-	var seen mask
-	count := 0
+// near returns in how many sockets and dies nodes are wholly inside; distance is the sum of the distances of the pairs.
+func (m *Machine) near(nodes []int, distance int) nearness {
+	var sockets, dies nodeSet
 	for _, i := range nodes {
-		if socket := m.nodes[i].socket; m.isSocket(socket) && !seen.has(socket) {
-			seen.add(socket)
-			count++
-		}
+		sockets |= m.nodes[i].inSocket
+		dies |= m.nodes[i].inDie
 	}
-	return count
+	return nearness{sockets.size(), dies.size(), distance}
 }
-
-// diesOf returns the number of dies that nodes are wholly inside.
-func (m *Machine) diesOf(nodes []int) int {
-	var seen mask
-	count := 0
-	for _, i := range nodes {
-		if die := m.nodes[i].die; die != none && !seen.has(die) {
-			seen.add(die)
-			count++
-		}
-	}
-	return count
-}
-
-// isSocket reports whether the index is a single socket: not several sockets, and not the entry for CPUs in none.
-func (m *Machine) isSocket(socket int) bool { return socket >= 0 && socket < len(m.sockets)-1 }
 
 // distanceTo returns the sum of the distances of a node to other nodes.
 func (m *Machine) distanceTo(node int, others []int) int {
