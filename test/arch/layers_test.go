@@ -33,8 +33,7 @@ func layers() layering {
 		},
 		apart: "internal/capability",
 		sideways: map[string]string{
-			"internal/capability/isolate/offline imports internal/capability/place":    "it finds the groups of both sides that share a core in what place reports",
-			"internal/capability/place imports internal/capability/isolate/sharedpool": "the sides of the shared pool are CPUs that place gives to containers",
+			"internal/capability/isolate/offline imports internal/capability/place": "it finds the groups of both sides that share a core in what place reports",
 		},
 	}
 }

@@ -65,7 +65,7 @@ func roomsOf() map[string][]string {
 		"burst":    {"internal/capability/burst", "internal/capability/burst/credit", "internal/capability/burst/follower", "internal/capability/burst/quota"},
 		"isolate":  {"internal/capability/isolate/cookies", "internal/capability/isolate", "internal/capability/isolate/offline"},
 		"localize": {"internal/capability/localize/locality", "internal/capability/localize"},
-		"place":    {"internal/capability/place/assignment", "internal/capability/place/grant", "internal/capability/place/lending", "internal/capability/place/pin", "internal/capability/place", "internal/capability/isolate/sharedpool"},
+		"place":    {"internal/capability/place/assignment", "internal/capability/place/grant", "internal/capability/place/lending", "internal/capability/place/pin", "internal/capability/place", "internal/capability/place/sharedpool"},
 		"tune":     {"internal/capability/tune/drift"},
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/capability/isolate/sharedpool"
+	"github.com/berth-project/berth/internal/capability/place/sharedpool"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/capability/isolate/sharedpool"
 	"github.com/berth-project/berth/internal/capability/place/grant"
+	"github.com/berth-project/berth/internal/capability/place/sharedpool"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
