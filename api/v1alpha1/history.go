@@ -57,7 +57,7 @@ func (h HistoryConfig) Same(other HistoryConfig) bool {
 	return *h.Enabled == *other.Enabled && h.Period() == other.Period() && h.Bytes() == other.Bytes() && h.Listen == other.Listen
 }
 
-// The allowed values of texts with a form, for messages.
+// Descriptions of the allowed values of Retention and MaxBytes, for error messages.
 const (
 	allowedRetention = "a duration from 15m to 744h, for example " + DefaultHistoryRetention
 	allowedMaxBytes  = "a size from 1Mi to 4Gi, for example " + DefaultHistoryMaxBytes

@@ -33,7 +33,7 @@ type ProfileSpec struct {
 	Settings map[string]ProfileSetting `json:"settings,omitempty"`
 	// Units are systemd's units with their desired settings.
 	Units []ProfileUnit `json:"units,omitempty"`
-	// Boot has boot arguments. $NAME in an argument stands for the CPUs of the set NAME.
+	// Boot lists arguments of the kernel's command line. In each, $NAME stands for the CPU list of the set NAME.
 	Boot []string `json:"boot,omitempty"`
 }
 

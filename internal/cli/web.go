@@ -108,7 +108,7 @@ func (o *webOptions) register(cmd *cobra.Command) {
 	cmd.Flags().Uint16Var(&o.port, "port", 0, "the port to listen at for a recording or a cluster (default: a free one)")
 }
 
-// showCluster shows the page of a cluster, of its node that args name, or of a recording.
+// showCluster serves the page of a recording, of the node in args, or of the whole cluster.
 func (o *webOptions) showCluster(cmd *cobra.Command, args []string) error {
 	switch {
 	case o.replay != "" && (len(args) > 0 || o.kube.chosen(cmd)):

@@ -79,7 +79,7 @@ func (h *History) open() {
 	h.archive = a
 }
 
-// Add adds a sample. If the sample fills a minute, it writes the minute.
+// Add adds a sample to the ring. If the sample completes a minute, Add also writes that minute to the archive, if any.
 func (h *History) Add(at time.Time, all []capability.Moment) {
 	full := h.ring.add(at, all)
 	if a := h.disk(); a != nil && full != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 )
 
-// singles are the desired settings of targets that are no files of a control group, such as sysctls. They are
-// independent of each other.
+// singles are the desired settings of targets that are not cgroup files, such as sysctls. The settings do not depend on
+// each other.
 type singles struct {
 	opts *Options
 	all  map[plan.Target]*single

@@ -95,8 +95,8 @@ type PinnedContainer struct {
 	// Limit and Request are the container's, in thousandths of a CPU. Limit is the limit in force; with PerPod it is
 	// the pod's limit.
 	Limit, Request int64
-	// Other is the number of CPUs of the other limit while the desired and the reported limit differ, in a resize under
-	// way or deferred; else 0. It is 0 for an infeasible resize.
+	// Other is a second limit, rounded up to whole CPUs: during a resize the limit that the kubelet still reports, and
+	// while a resize is deferred the desired limit. Otherwise, and for an infeasible resize, it is 0.
 	Other int
 	// After is how many of Init end before the container starts.
 	After int

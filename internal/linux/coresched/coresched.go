@@ -127,7 +127,7 @@ func Hold() (*Held, error) {
 // ID returns the cookie.
 func (h *Held) ID() Cookie { return h.id }
 
-// Close ends the thread that has the cookie, and waits until it has ended. Other threads retain the cookie.
+// Close ends the thread that Hold started, and waits for its end. Threads that took the cookie keep it.
 func (h *Held) Close() {
 	close(h.done)
 	<-h.ended

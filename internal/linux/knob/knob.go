@@ -32,7 +32,8 @@ const (
 	Exact Class = "exact"
 	// SideEffects means that undo restores the value, but not the effects that it had in the meantime.
 	SideEffects Class = "sideEffects"
-	// Lossy means that some kernels lose something that is not part of the value.
+	// Lossy means that a change may destroy state of the kernel beyond the value, such as routes, and that an undo does
+	// not restore that state.
 	Lossy Class = "lossy"
 	// Restart means that the service must be restarted.
 	Restart Class = "restart"

@@ -12,8 +12,8 @@ type link struct {
 	doubt func()
 
 	mu sync.Mutex
-	// broken is since when pods could not be listed or watched, and silent since when no request was answered. Both are
-	// zero while all is well.
+	// broken is when the list or watch of pods began to fail. silent is when Lease requests began to go unanswered.
+	// Each is zero while its own source works.
 	broken, silent time.Time
 	watchErr       error
 	silentErr      error

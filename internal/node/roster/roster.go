@@ -133,8 +133,8 @@ func (r *Roster) Started() map[string]map[int]uint64 {
 	return all
 }
 
-// Recall restores what Started returned in an earlier agent of this boot, and the groups that its workloads had, by
-// name.
+// Recall restores what an earlier agent of this boot knew. started is what its Started returned; held is the path of
+// each workload's group, by workload name.
 func (r *Roster) Recall(started map[string]map[int]uint64, held map[string]string) {
 	maps.Copy(r.started, started)
 	r.held = held

@@ -100,8 +100,8 @@ func (q *queue) why(uid types.UID) refusal {
 	return anyRefusal
 }
 
-// take returns the pods that wait for one of the reasons, by namespace and name. They stay until their next cycle
-// begins.
+// take returns the pods that wait for one of the reasons, by namespace and name, and records that they were called.
+// The pods stay in the queue until their next cycle begins.
 func (q *queue) take(why refusal) map[string]*v1.Pod {
 	q.mu.Lock()
 	defer q.mu.Unlock()

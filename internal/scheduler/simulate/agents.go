@@ -62,7 +62,7 @@ func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
 	return AgentsOf(time.Now(), list.Items), nil
 }
 
-// AgentsOf returns the Agents of Leases that were read at a time.
+// AgentsOf returns what the Leases show about the agents. The caller read the Leases at the time at.
 func AgentsOf(at time.Time, leases []coordinationv1.Lease) Agents {
 	a := Agents{At: at, Renewed: map[string]time.Time{}}
 	for i := range leases {

@@ -14,7 +14,7 @@ const (
 	AtCeiling
 	// NoLimitOnCredit is the full ceiling of a policy that keeps no account.
 	NoLimitOnCredit
-	// AncestorCapped is a quota above the limit that an ancestor's quota bounds.
+	// AncestorCapped is a quota above the limit that an ancestor's quota holds below the policy's ceiling.
 	AncestorCapped
 	// GuardCapped is a quota above the limit that the group's share of the node's remaining CPU time bounds.
 	GuardCapped

@@ -23,7 +23,7 @@ const (
 	mostStuck = 4
 )
 
-// pass is an order under way, for the goroutine of Run.
+// pass is the execution of one order over one or more turns. Only the goroutine of Run uses it.
 type pass struct {
 	m       *Mover
 	entry   *entry
