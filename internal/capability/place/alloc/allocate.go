@@ -9,16 +9,23 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	if no.Code != Placed {
 		return Answer{}, no
 	}
-	s.eligible.m, s.eligible.p = m, &s.p
-	s.l3s.e, s.l3s.search, s.l3s.picker.e = &s.eligible, &s.search, &s.eligible
-	s.l3s.picker.table.e, s.l3s.picker.table.search = &s.eligible, &s.search
-	s.search.e, s.search.inexact, s.search.budget = &s.eligible, false, budget
+	s.begin(m)
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {
 			return s.answer(r, try), no
 		}
 	}
 	return Answer{}, no
+}
+
+// begin prepares the memory for a decision.
+func (s *Scratch) begin(m *Machine) {
+	e, ns := &s.eligible, &s.nodes
+	e.m, e.p = m, &s.p
+	s.search.e, s.search.budget, s.search.inexact = e, budget, false
+	ns.e, ns.search = e, &s.search
+	ns.l3s.e, ns.l3s.search = e, &s.search
+	ns.l3s.picker.e, ns.l3s.picker.table.e, ns.l3s.picker.table.search = e, e, &s.search
 }
 
 // check returns how many CPUs the request asks for, or a refusal that needs no search.
@@ -122,7 +129,7 @@ func (s *Scratch) solve() Refusal {
 		if s.p.even && count > 1 {
 			s.p.strategy = LeastAllocated // as much room as possible in each node
 		}
-		s.searchNodes(count)
+		s.nodes.run(count)
 	}
 	return no
 }

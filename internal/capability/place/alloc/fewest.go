@@ -71,8 +71,13 @@ func (e *eligible) most(nodes nodeSet, count int) int {
 			e.sorted = insert(e.sorted, n, max(0, count))
 		}
 	}
-	sum := e.home
-	for _, n := range e.sorted {
+	return e.home + total(e.sorted)
+}
+
+// total returns the sum of a list.
+func total(list []int) int {
+	sum := 0
+	for _, n := range list {
 		sum += n
 	}
 	return sum

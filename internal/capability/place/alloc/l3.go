@@ -219,7 +219,7 @@ func (ls *l3Search) key(more int, t *tally, freeL3, freeSocket int) key {
 // every answer touches all domains of its set: an answer in fewer domains would be better.
 func (ls *l3Search) run(bound key) {
 	start := l3State{tally: ls.base, free: ls.forced.free}
-	slices.SortFunc(ls.items, func(a, b item) int { return a.low - b.low })
+	ls.sort()
 	ls.sum()
 	ls.chosen = ls.chosen[:0]
 	ls.search.budget -= workItem * len(ls.items)
@@ -234,6 +234,16 @@ func (ls *l3Search) run(bound key) {
 		ls.choose(0, start)
 		next := key{ls.set, fewestRest(len(ls.forced.l3s) + more + 1)}
 		if ls.e.fast || next.compare(ls.search.key) > 0 {
+			return
+		}
+	}
+}
+
+// sort sorts the items by their lowest CPU. They are mostly sorted already, and a comparison copies two whole items.
+func (ls *l3Search) sort() {
+	for i := range len(ls.items) - 1 {
+		if ls.items[i].low > ls.items[i+1].low {
+			slices.SortFunc(ls.items, func(a, b item) int { return a.low - b.low })
 			return
 		}
 	}

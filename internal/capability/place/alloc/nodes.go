@@ -4,31 +4,36 @@ import "slices"
 
 // nodeSearch is the search for the best set of NUMA nodes.
 type nodeSearch struct {
-	// order holds the nodes that may be used, by lowest eligible CPU; the slices after it are parallel to it.
-	order   []int
-	low     []int
+	e      *eligible
+	search *search
+	l3s    l3Search
+	// order holds the nodes that may be used, by lowest eligible CPU; tallies is parallel to it. all counts the cores of
+	// all these nodes, and of the cells in no node.
+	order   []candidate
 	tallies []tally
-	rest
-	// all is the tally of all nodes and cells. outside is the number of CPUs that could come from no L3 domain.
-	// fewestL3s is how many domains the other CPUs need. nearest is the least distance of a pair.
 	all     tally
-	outside int
-	// outsideGood is the number of good CPUs in outside; ranks lists the domains.
-	outsideGood int
-	ranks       ranks
-	fewestL3s   int
-	nearest     int
-	// twin is the earlier position that can replace a node, or none. in holds the chosen positions.
-	twin []int
-	in   nodeSet
-	// chosen holds the nodes of the set. pools holds their CPUs and the CPUs in no node, with one entry for each
-	// depth.
+	rest    rest
+	ranks   ranks
+	// fewestL3s is how many domains the CPUs from domains need. nearest is the least distance of a pair of nodes.
+	fewestL3s, nearest int
+	// chosen holds the nodes of the set, in their positions in the order. pools holds their CPUs and the CPUs in no
+	// node, with one entry for each depth.
 	chosen []int
+	in     nodeSet
 	pools  []mask
 	// While listing is true, sets are recorded instead of searched. listed has the sets with the least bounds, best
 	// first.
 	listing bool
 	listed  []listedSet
+	// perSocket and sorted are memory of single methods.
+	perSocket, sorted []int
+}
+
+// candidate is a node that may be used.
+type candidate struct {
+	node, low int
+	// twin is the earlier position that can replace the node, or none.
+	twin int
 }
 
 // rest has the sums of what the remaining nodes of the order can still contribute.
@@ -52,53 +57,51 @@ type nodeState struct {
 	left, cap, good, free, l3Free, preferred, distance int
 }
 
-// searchNodes finds the best answer in exactly count nodes. These are the fewest that can hold it, so an answer within
-// a set touches each node of the set.
-func (s *Scratch) searchNodes(count int) {
-	ns := &s.nodes
-	s.search.reset()
-	s.eligible.surveyCells()
-	s.eligible.frees()
-	s.prepareNodes(count)
-	start := nodeState{left: count, cap: s.eligible.home}
-	ns.pools[0] = s.eligible.m.nowhere
-	for i := range s.eligible.m.homeless {
-		start.good += s.eligible.cells[i].good
+// run finds the best answer in exactly count nodes. These are the fewest that can hold it, so an answer within a set
+// touches each node of the set.
+func (ns *nodeSearch) run(count int) {
+	e := ns.e
+	ns.search.reset()
+	e.surveyCells()
+	e.frees()
+	ns.prepare(count)
+	start := nodeState{left: count, cap: e.home}
+	ns.pools[0] = e.m.nowhere
+	for i := range e.m.homeless {
+		start.good += e.cells[i].good
 	}
-	if !s.searchListed(start) {
-		s.chooseNodes(0, start)
+	if !ns.runListed(start) {
+		ns.choose(0, start)
 	}
 }
 
-// searchListed searches the most promising sets first. It reports whether their answers rule out all other sets, as
-// they usually do.
-func (s *Scratch) searchListed(start nodeState) bool {
-	ns := &s.nodes
-	saved := s.search.budget - s.search.budget/4
-	s.search.budget -= saved
+// runListed searches the most promising sets first. It reports whether their answers rule out all other sets, as they
+// usually do.
+func (ns *nodeSearch) runListed(start nodeState) bool {
+	saved := ns.search.budget - ns.search.budget/4
+	ns.search.budget -= saved
 	ns.listing, ns.listed = true, ns.listed[:0]
-	s.chooseNodes(0, start)
+	ns.choose(0, start)
 	ns.listing = false
-	listed := s.search.budget >= 0
-	s.search.budget += saved
+	listed := ns.search.budget >= 0
+	ns.search.budget += saved
 	for _, set := range ns.listed {
-		if set.bound.compare(s.search.key) > 0 {
+		if set.bound.compare(ns.search.key) > 0 {
 			return listed
 		}
-		for i, node := range ns.order {
+		for i, o := range ns.order {
 			if set.nodes.has(i) {
-				ns.chosen = append(ns.chosen, node)
+				ns.chosen = append(ns.chosen, o.node)
 			}
 		}
-		s.searchSet()
+		ns.searchSet()
 		ns.chosen = ns.chosen[:0]
 	}
 	return listed && len(ns.listed) < mostListed
 }
 
 // list records the chosen nodes. Among equally good sets, sets with lower CPUs come first.
-func (s *Scratch) list(bound key) {
-	ns := &s.nodes
+func (ns *nodeSearch) list(bound key) {
 	if len(ns.listed) == mostListed {
 		if bound.compare(ns.listed[mostListed-1].bound) >= 0 {
 			return
@@ -112,113 +115,101 @@ func (s *Scratch) list(bound key) {
 	ns.listed[i] = listedSet{bound, ns.in}
 }
 
-// prepareNodes lists the nodes of the search and prepares its bounds.
-func (s *Scratch) prepareNodes(count int) {
-	m, e, ns := s.eligible.m, &s.eligible, &s.nodes
-	allowed := s.p.single
+// prepare lists the nodes of the search and prepares its bounds.
+func (ns *nodeSearch) prepare(count int) {
+	e, p, m := ns.e, ns.e.p, ns.e.m
+	allowed := p.single
 	if count > 1 {
-		allowed = s.p.across
+		allowed = p.across
 	}
-	ns.order, ns.all, ns.in = ns.order[:0], tally{}, 0
-	least := max(1, s.p.n-s.eligible.most(allowed, count-1)) // A smaller node is too small for any set.
+	ns.order, ns.all, ns.in, ns.chosen = ns.order[:0], tally{}, 0, ns.chosen[:0]
+	least := max(1, p.n-e.most(allowed, count-1)) // A smaller node is too small for any set.
 	for i, n := range e.nodes {
 		if n >= least && count > 0 && allowed.has(i) {
-			ns.order = append(ns.order, i)
+			ns.order = append(ns.order, candidate{node: i, low: m.nodes[i].cpus.lowest(&e.cpus)})
 		}
 	}
-	slices.SortFunc(ns.order, func(a, b int) int { return s.eligible.lowOf(a) - s.eligible.lowOf(b) })
-	ns.low = resize(ns.low, len(ns.order))
-	ns.tallies = resize(ns.tallies, len(ns.order))
+	slices.SortFunc(ns.order, func(a, b candidate) int { return a.low - b.low })
 	ns.pools = resize(ns.pools, count+1)
-	ns.chosen = ns.chosen[:0]
 	for i := range m.homeless {
 		ns.all.add(&e.cells[i])
 	}
-	for k, i := range ns.order {
-		ns.low[k] = s.eligible.lowOf(i)
-		for c := m.nodes[i].lo; c < m.nodes[i].hi; c++ {
+	ns.nearest = farthest
+	ns.tallies = resize(ns.tallies, len(ns.order))
+	for k, o := range ns.order {
+		for c := m.nodes[o.node].lo; c < m.nodes[o.node].hi; c++ {
 			ns.tallies[k].add(&e.cells[c])
 		}
 		ns.all.add(&ns.tallies[k])
-	}
-	s.nodeSums(count)
-	s.nodeBounds()
-	s.rankL3s()
-	s.findTwins()
-}
-
-// lowOf returns the lowest eligible CPU of a node.
-func (e *eligible) lowOf(node int) int {
-	low := none
-	for c := e.m.nodes[node].lo; c < e.m.nodes[node].hi; c++ {
-		if l := e.low[c]; l != none && (low == none || l < low) {
-			low = l
+		for _, other := range ns.order[:k] {
+			ns.nearest = min(ns.nearest, m.distance[o.node][other.node])
 		}
 	}
-	return low
+	ns.sum(count)
+	ns.ranks.fill(e, ns.order)
+	ns.fewestL3s, _ = ns.ranks.fewest(allNodes, p.n)
+	ns.search.budget -= workItem * len(ns.ranks.caps)
+	ns.findTwins()
 }
 
 // workNode is the cost of a step of the search for nodes, in units of the budget.
 const workNode = 8
 
-// chooseNodes tries every set that has the chosen nodes and more nodes from position i on. Sets with lower CPUs come
-// first.
-func (s *Scratch) chooseNodes(i int, st nodeState) {
-	ns := &s.nodes
-	if !s.search.spend(workNode) || ns.listing && s.search.budget < 0 {
+// choose tries every set that has the chosen nodes and more nodes from position i on. Sets with lower CPUs come first.
+func (ns *nodeSearch) choose(i int, st nodeState) {
+	if !ns.search.spend(workNode) || ns.listing && ns.search.budget < 0 {
 		return
 	}
-	if len(ns.order)-i < st.left || st.cap+ns.caps.of(i, st.left) < s.p.n {
+	if len(ns.order)-i < st.left || st.cap+ns.rest.caps.of(i, st.left) < ns.e.p.n {
 		return
 	}
 	if st.left == 0 {
-		s.tryNodes(&st)
+		ns.try(&st)
 		return
 	}
-	if !s.promising(i, st) {
+	if !ns.promising(i, st) {
 		return
 	}
-	if twin := ns.twin[i]; twin == none || ns.in.has(twin) {
-		s.withNode(i, st)
+	if twin := ns.order[i].twin; twin == none || ns.in.has(twin) {
+		ns.with(i, st)
 	}
-	s.chooseNodes(i+1, st)
+	ns.choose(i+1, st)
 }
 
-// withNode chooses the node at position i.
-func (s *Scratch) withNode(i int, with nodeState) {
-	ns := &s.nodes
-	k, depth := ns.order[i], len(ns.chosen)
-	with.left--
-	with.cap += ns.tallies[i].cap
-	with.good += ns.tallies[i].good
-	with.free += s.eligible.freeNodes[k]
-	with.l3Free += ns.l3Frees.at(i)
-	with.preferred += ns.preferred.at(i)
-	with.distance += s.eligible.m.distanceTo(k, ns.chosen)
+// with chooses the node at position i.
+func (ns *nodeSearch) with(i int, st nodeState) {
+	o, t, m, depth := &ns.order[i], &ns.tallies[i], ns.e.m, len(ns.chosen)
+	st.left--
+	st.cap += t.cap
+	st.good += t.good
+	st.free += ns.e.freeNodes[o.node]
+	st.l3Free += ns.rest.l3Frees.at(i)
+	st.preferred += ns.rest.preferred.at(i)
+	st.distance += m.distanceTo(o.node, ns.chosen)
 	ns.pools[depth+1] = ns.pools[depth]
-	s.eligible.m.nodes[k].cpus.addTo(&ns.pools[depth+1])
-	ns.chosen = append(ns.chosen, k)
+	m.nodes[o.node].cpus.addTo(&ns.pools[depth+1])
+	ns.chosen = append(ns.chosen, o.node)
 	ns.in.add(i)
-	s.chooseNodes(i+1, with)
+	ns.choose(i+1, st)
 	ns.in.remove(i)
 	ns.chosen = ns.chosen[:depth]
 }
 
-// tryNodes lists or searches one complete set of nodes.
-func (s *Scratch) tryNodes(st *nodeState) {
-	bound, ok := s.rankBound(st, s.against())
+// try lists or searches one complete set of nodes.
+func (ns *nodeSearch) try(st *nodeState) {
+	bound, ok := ns.rankBound(st, ns.against())
 	switch {
 	case !ok:
-	case s.nodes.listing:
-		s.list(bound)
-	case bound.compare(s.search.key) <= 0:
-		s.searchSet()
+	case ns.listing:
+		ns.list(bound)
+	case bound.compare(ns.search.key) <= 0:
+		ns.searchSet()
 	}
 }
 
 // searchSet searches the chosen nodes, if their bound is good enough.
-func (s *Scratch) searchSet() {
-	if bound := s.l3s.begin(s.nodes.chosen); bound.compare(s.search.key) <= 0 {
-		s.l3s.run(bound)
+func (ns *nodeSearch) searchSet() {
+	if bound := ns.l3s.begin(ns.chosen); bound.compare(ns.search.key) <= 0 {
+		ns.l3s.run(bound)
 	}
 }

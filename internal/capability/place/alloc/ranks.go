@@ -9,6 +9,10 @@ import (
 // ranks lists the L3 domains with eligible CPUs by what each could contribute, to bound whole sets of nodes. The best
 // domains of a set are the first ones of a list that are in its nodes.
 type ranks struct {
+	// capL3s is how many CPUs each L3 domain could contribute, goodL3s how many of them are good. outside and
+	// outsideGood are the same for CPUs in no domain.
+	capL3s, goodL3s           []int
+	outside, outsideGood      int
 	caps, good, frees, barred ranking
 	// nodes has for each domain the position of its node in the order, or all positions for a domain in several nodes.
 	nodes []nodeSet
@@ -30,44 +34,63 @@ func (l ranking) at(i int) (value, l3 int) { return l[i] >> maxBits, l[i] & (cpu
 // maxBits is the width of an index of a domain.
 const maxBits = 10
 
-// rankL3s fills the lists.
-func (s *Scratch) rankL3s() {
-	rs := &s.nodes.ranks
+// fill lists the domains of the nodes of an order, and of no node.
+func (rs *ranks) fill(e *eligible, order []candidate) {
+	m, p := e.m, e.p
+	rs.capL3s = resize(rs.capL3s, len(m.l3s))
+	rs.goodL3s = resize(rs.goodL3s, len(m.l3s))
+	rs.outside, rs.outsideGood = 0, 0
+	rs.addCells(e, 0, m.homeless)
+	for _, o := range order {
+		rs.addCells(e, m.nodes[o.node].lo, m.nodes[o.node].hi)
+	}
 	rs.caps, rs.good, rs.frees, rs.barred = rs.caps[:0], rs.good[:0], rs.frees[:0], rs.barred[:0]
-	rs.nodes = grow(rs.nodes, len(s.capL3s))
-	rs.exact, rs.enough = s.eligible.fast && !s.p.picky, key{noAnswer, noAnswer}
-	for i, cap := range s.capL3s {
+	rs.nodes = grow(rs.nodes, len(m.l3s))
+	rs.exact, rs.enough = e.fast && !p.picky, key{noAnswer, noAnswer}
+	for i, cap := range rs.capL3s {
 		if cap == 0 {
 			continue
 		}
 		rs.nodes[i] = allNodes
-		if node := s.eligible.m.l3s[i].node; node == none {
+		if node := m.l3s[i].node; node == none {
 			rs.exact = false
 		} else {
-			rs.nodes[i] = 1 << slices.Index(s.nodes.order, node)
+			rs.nodes[i] = 1 << slices.IndexFunc(order, func(o candidate) bool { return o.node == node })
 		}
 		rs.caps.add(-cap, i)
-		rs.good.add(-s.goodL3s[i], i)
-		if s.p.strategy == LeastAllocated {
-			rs.frees.add(-s.eligible.freeL3s[i], i)
+		rs.good.add(-rs.goodL3s[i], i)
+		if p.strategy == LeastAllocated {
+			rs.frees.add(-e.freeL3s[i], i)
 		} else {
-			rs.frees.add(s.eligible.freeL3s[i], i)
-			rs.barred.add(s.eligible.freeL3s[i]-cap, i)
+			rs.frees.add(e.freeL3s[i], i)
+			rs.barred.add(e.freeL3s[i]-cap, i)
 		}
 	}
 	slices.Sort(rs.caps)
 	slices.Sort(rs.good)
 	slices.Sort(rs.frees)
 	slices.Sort(rs.barred)
-	s.search.budget -= workItem * len(rs.caps)
 }
 
-// fewestL3sFor returns the least number of domains in the chosen nodes that hold n CPUs. least is the number of CPUs
-// that each domain of a set of that size must be able to contribute.
-func (s *Scratch) fewestL3sFor(n int) (count, least int) {
-	rs := &s.nodes.ranks
+// addCells adds the contributions of a range of cells to their domains, or to outside.
+func (rs *ranks) addCells(e *eligible, lo, hi int) {
+	for c := lo; c < hi; c++ {
+		if l3 := e.m.cells[c].l3; l3 == none {
+			rs.outside += e.cells[c].cap
+			rs.outsideGood += e.cells[c].good
+		} else {
+			rs.capL3s[l3] += e.cells[c].cap
+			rs.goodL3s[l3] += e.cells[c].good
+		}
+	}
+}
+
+// fewest returns the least number of domains in the chosen nodes that hold n CPUs, apart from the CPUs in no domain.
+// least is the number of CPUs that each domain of a set of that size must be able to contribute.
+func (rs *ranks) fewest(in nodeSet, n int) (count, least int) {
+	n -= rs.outside
 	for i := 0; n > 0 && i < len(rs.caps); i++ {
-		if value, l3 := rs.caps.at(i); rs.nodes[l3]&s.nodes.in != 0 {
+		if value, l3 := rs.caps.at(i); rs.nodes[l3]&in != 0 {
 			least = n
 			n += value
 			count++
@@ -76,12 +99,12 @@ func (s *Scratch) fewestL3sFor(n int) (count, least int) {
 	return count, least
 }
 
-// rankSum returns the sum of the first count values of domains in the chosen nodes that can contribute at least this
-// many CPUs.
-func (s *Scratch) rankSum(list ranking, count, least int) int {
+// sum returns the sum of the first count values of domains in the chosen nodes that can contribute at least this many
+// CPUs.
+func (rs *ranks) sum(list ranking, in nodeSet, count, least int) int {
 	total := 0
 	for i := 0; count > 0 && i < len(list); i++ {
-		if value, l3 := list.at(i); s.nodes.ranks.nodes[l3]&s.nodes.in != 0 && s.capL3s[l3] >= least {
+		if value, l3 := list.at(i); rs.nodes[l3]&in != 0 && rs.capL3s[l3] >= least {
 			total += value
 			count--
 		}
@@ -89,27 +112,27 @@ func (s *Scratch) rankSum(list ranking, count, least int) int {
 	return total
 }
 
-// rankBound returns a bound from the lists, before the domains are gathered: no answer in the chosen nodes has a
-// better key. It returns false if there is a better answer elsewhere, or if the key is certainly worse than against.
-func (s *Scratch) rankBound(st *nodeState, against key) (key, bool) {
-	ns, p, rs := &s.nodes, &s.p, &s.nodes.ranks
-	s.search.budget -= len(rs.caps)
+// rankBound returns a bound from the lists, before the domains are gathered: no answer in the chosen nodes has a better
+// key. It returns false if there is a better answer elsewhere, or if the key is certainly worse than against.
+func (ns *nodeSearch) rankBound(st *nodeState, against key) (key, bool) {
+	e, p, rs := ns.e, ns.e.p, &ns.ranks
+	ns.search.budget -= len(rs.caps)
 	// Every answer has at least l3s domains. An answer with more is worse; an answer with exactly l3s domains has at
 	// most the best l3s values.
-	l3s, least := s.fewestL3sFor(p.n - ns.outside)
-	fewest := key{s.eligible.setTerms(ns.chosen, p.off(st.preferred), st.distance), fewestRest(l3s)}
+	l3s, least := rs.fewest(ns.in, p.n)
+	fewest := key{e.setTerms(ns.chosen, p.off(st.preferred), st.distance), fewestRest(l3s)}
 	if rs.exact && fewest.compare(rs.enough) < 0 {
 		rs.enough = fewest
 	}
 	if fewest.compare(rs.enough) > 0 || fewest.compare(against) > 0 {
 		return key{}, false
 	}
-	good := ns.outsideGood - s.rankSum(rs.good, l3s, least)
-	free := s.rankSum(rs.frees, l3s, least)
+	good := rs.outsideGood - rs.sum(rs.good, ns.in, l3s, least)
+	free := rs.sum(rs.frees, ns.in, l3s, least)
 	if p.strategy == LeastAllocated {
 		free = -free
 	}
-	free = max(s.freeL3Bound(free), s.rankSum(rs.barred, l3s, least))
-	_, freeSocket := s.socketBound(len(ns.order), 0)
-	return key{fewest.hi, p.strategy.restTerms(l3s, s.coreBound(good), min(free, freeMost), p.left(st.free, s.eligible.home), freeSocket)}, true
+	free = max(ns.freeL3Bound(free), rs.sum(rs.barred, ns.in, l3s, least))
+	_, freeSocket := ns.socketBound(len(ns.order), 0)
+	return key{fewest.hi, p.strategy.restTerms(l3s, ns.coreBound(good), min(free, freeMost), p.left(st.free, e.home), freeSocket)}, true
 }

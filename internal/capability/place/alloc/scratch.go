@@ -7,23 +7,13 @@ import "github.com/berth-project/berth/internal/linux/topology"
 type Scratch struct {
 	p        problem
 	eligible eligible
-
-	nodes  nodeSearch
-	l3s    l3Search
-	search search
-
-	// single are the L3 domains that could hold the whole answer.
+	search   search
+	nodes    nodeSearch
+	// single are the L3 domains that could hold the whole answer. inL3 has what each domain could contribute.
 	single []oneL3
-	inL3   []lowTally
-
-	// How many CPUs each L3 domain could contribute, and how many of them are good.
-	capL3s, goodL3s []int
-	// perSocket counts nodes.
-	perSocket []int
-	sorted    []int
-
-	parts division
-	ids   []topology.L3ID
+	inL3   []tally
+	parts  division
+	ids    []topology.L3ID
 }
 
 // resize returns a cleared slice of n elements. It reuses the memory of s if that is large enough.

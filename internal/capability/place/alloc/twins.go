@@ -3,15 +3,14 @@ package alloc
 // findTwins records for each node of the order an earlier node that can replace it. The earlier node makes the vector
 // no worse and the CPU list lower, so a set with only the later node need not be searched. This keeps the search small
 // on machines of many equal nodes.
-func (s *Scratch) findTwins() {
-	ns := &s.nodes
-	ns.twin = grow(ns.twin, len(ns.order))
+func (ns *nodeSearch) findTwins() {
 	for k := range ns.order {
-		ns.twin[k] = none
+		o := &ns.order[k]
+		o.twin = none
 		for j := k - 1; j >= 0; j-- {
-			if ns.tallies[j] == ns.tallies[k] && s.eligible.alike(ns.order[j], ns.order[k]) {
-				if s.eligible.lower(ns.order[j], ns.order[k]) {
-					ns.twin[k] = j
+			if other := &ns.order[j]; ns.tallies[j] == ns.tallies[k] && ns.e.alike(other.node, o.node) {
+				if ns.e.lower(other.node, o.node) {
+					o.twin = j
 				}
 				break
 			}
