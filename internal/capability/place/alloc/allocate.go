@@ -1,7 +1,5 @@
 package alloc
 
-import "github.com/berth-project/berth/internal/linux/topology"
-
 // Allocate returns the best CPUs for a pod, or why there are none. It only reads t and r; the answer's slices belong
 // to s until its next use.
 func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
@@ -152,14 +150,14 @@ func (s *Scratch) answer(r *Request, try attempt) Answer {
 		a.Occupied = all.set()
 	}
 	for i := range m.nodes {
-		if m.nodes[i].cpus.in(&cpus) > 0 {
+		if m.nodeCPUs[i].in(&cpus) > 0 {
 			a.Nodes = a.Nodes.Add(int(m.nodes[i].id))
 		}
 	}
 	s.ids = s.ids[:0]
 	for i := range m.l3s {
-		if in := m.l3s[i].cpus.in(&cpus); in > 0 {
-			s.ids = append(s.ids, topology.L3ID(m.l3s[i].id))
+		if in := m.l3CPUs[i].in(&cpus); in > 0 {
+			s.ids = append(s.ids, m.l3s[i].id)
 			a.OneL3 = in == cpus.size()
 		}
 	}

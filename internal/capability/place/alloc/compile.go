@@ -30,12 +30,12 @@ func Compile(t *topology.Topology) (*Machine, error) {
 		m.nodes = append(m.nodes, node{id: n.ID})
 	}
 	for _, d := range t.L3 {
-		m.l3s = append(m.l3s, domain{id: int(d.ID)})
+		m.l3s = append(m.l3s, l3Domain{id: d.ID})
 	}
 	for _, s := range t.Sockets {
-		m.sockets = append(m.sockets, domain{id: int(s.ID)})
+		m.sockets = append(m.sockets, int(s.ID))
 	}
-	m.sockets = append(m.sockets, domain{id: topology.None})
+	m.sockets = append(m.sockets, topology.None)
 	if len(m.nodes) > mostNodes {
 		return nil, fmt.Errorf("%w: %d NUMA nodes: at most %d", ErrTopology, len(m.nodes), mostNodes)
 	}
@@ -90,8 +90,8 @@ func compareCells(a, b *cell) int {
 func (m *Machine) cellOf(c *topology.Core) (cell, error) {
 	at := cell{
 		node:   slices.IndexFunc(m.nodes, func(n node) bool { return n.id == c.Node }),
-		l3:     slices.IndexFunc(m.l3s, func(d domain) bool { return d.id == int(c.L3) }),
-		socket: slices.IndexFunc(m.sockets, func(d domain) bool { return d.id == int(c.Socket) }),
+		l3:     slices.IndexFunc(m.l3s, func(d l3Domain) bool { return d.id == c.L3 }),
+		socket: slices.Index(m.sockets, int(c.Socket)),
 	}
 	if at.node == none && c.Node != topology.None || at.l3 == none && c.L3 != topology.None || at.socket == none {
 		return at, fmt.Errorf("%w: core %d: NUMA node %d, L3 %d or socket %d does not exist", ErrTopology, c.ID, c.Node, c.L3, c.Socket)
@@ -153,15 +153,7 @@ func (m *Machine) domains() {
 			nodes[at.node].or(&cpus)
 		}
 	}
-	for i := range nodes {
-		m.nodes[i].cpus = nodes[i].sparse()
-	}
-	for i := range l3s {
-		m.l3s[i].cpus = l3s[i].sparse()
-	}
-	for i := range sockets {
-		m.sockets[i].cpus = sockets[i].sparse()
-	}
+	m.nodeCPUs, m.l3CPUs, m.socketCPUs = sparseAll(nodes), sparseAll(l3s), sparseAll(sockets)
 }
 
 // measure copies the distances, using the greater of the two directions.
@@ -227,7 +219,7 @@ func (m *Machine) findDies(t *topology.Topology) {
 		n := &m.nodes[i]
 		dies[i] = slices.IndexFunc(t.Dies, func(d topology.Die) bool {
 			die := mask(d.CPUs.Words())
-			return n.cpus.in(&die) == n.cpus.in(&all)
+			return m.nodeCPUs[i].in(&die) == m.nodeCPUs[i].in(&all)
 		})
 		if dies[i] != none {
 			n.inDie = 1 << slices.Index(dies, dies[i])

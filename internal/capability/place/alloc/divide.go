@@ -31,7 +31,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	if torn.l3s <= len(r.Wants) || s.search.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
 		return union
 	}
-	nodes, _ := s.eligible.m.nodesOf(&union)
+	nodes := s.eligible.m.nodesOf(&union)
 	all := s.eligible.m.cpusOf(nodes)
 	if pool.and(&all); !union.within(&all) || !d.least(s.eligible.m, r.Wants, &pool).less(torn) {
 		return union
@@ -96,15 +96,9 @@ func (t tearing) less(o tearing) bool {
 // least returns a lower bound of tearing for every division of the pool: the domains that the containers need if each
 // is alone on its CPUs.
 func (d *division) least(m *Machine, wants []Want, pool *mask) (t tearing) {
-	d.room = d.room[:0]
-	for i := range m.nodes {
-		d.room = append(d.room, m.nodes[i].cpus.in(pool))
-	}
+	d.room = counts(d.room[:0], m.nodeCPUs, pool)
 	t.nodes = d.fewest(wants, pool.size())
-	d.room = d.room[:0]
-	for k := range m.l3s {
-		d.room = append(d.room, m.l3s[k].cpus.in(pool))
-	}
+	d.room = counts(d.room[:0], m.l3CPUs, pool)
 	t.l3s = d.fewest(wants, pool.size())
 	return t
 }
@@ -128,25 +122,14 @@ func (d *division) fewest(wants []Want, pool int) (sum int) {
 func (m *Machine) torn(each []cpuset.Set) (t tearing) {
 	for i := range each {
 		cpus := mask(each[i].Words())
-		_, nodes := m.nodesOf(&cpus)
-		t.nodes += nodes
-		for k := range m.l3s {
-			if m.l3s[k].cpus.in(&cpus) > 0 {
+		t.nodes += m.nodesOf(&cpus).size()
+		for _, l3 := range m.l3CPUs {
+			if l3.in(&cpus) > 0 {
 				t.l3s++
 			}
 		}
 	}
 	return t
-}
-
-// cpusOf returns the CPUs of NUMA nodes.
-func (m *Machine) cpusOf(nodes nodeSet) (cpus mask) {
-	for i := range m.nodes {
-		if nodes.has(i) {
-			m.nodes[i].cpus.addTo(&cpus)
-		}
-	}
-	return cpus
 }
 
 func unionOf(each []cpuset.Set) (all mask) {

@@ -4,9 +4,9 @@ package alloc
 // CPUs allow. The nodes do not change; whole cores stay whole if there are enough.
 func (s *Scratch) even() {
 	best, p := s.search.cpus, s.p
-	nodes, count := s.eligible.m.nodesOf(&best)
+	nodes := s.eligible.m.nodesOf(&best)
 	all := s.eligible.m.cpusOf(nodes)
-	if !p.even || count < 2 || !best.within(&all) {
+	if !p.even || nodes.size() < 2 || !best.within(&all) {
 		return
 	}
 	if !share(s, nodes) {
@@ -16,14 +16,12 @@ func (s *Scratch) even() {
 
 // spanned returns the nodes of Span, or none if no answer can use CPUs of each.
 func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
-	count := 0
 	for i := range m.nodes {
 		if r.Span.Contains(int(m.nodes[i].id)) {
 			nodes.add(i)
-			count++
 		}
 	}
-	if count < 2 || count != r.Span.Size() || r.NUMA == SingleNUMANode || r.Domain != AnyDomain || nodes&^p.across != 0 {
+	if count := nodes.size(); count < 2 || count != r.Span.Size() || r.NUMA == SingleNUMANode || r.Domain != AnyDomain || nodes&^p.across != 0 {
 		return 0
 	}
 	return nodes

@@ -24,9 +24,11 @@ type Machine struct {
 	homeless int
 	nowhere  mask
 	nodes    []node
-	l3s      []domain
-	// sockets holds the packages and, as the last element, the CPUs in no package.
-	sockets []domain
+	l3s      []l3Domain
+	// sockets holds the ids of the packages and, as the last element, none for the CPUs in no package.
+	sockets []int
+	// The CPUs of each NUMA node, L3 domain and socket.
+	nodeCPUs, l3CPUs, socketCPUs []sparse
 	// nodesInSockets is true if no node has cores of several sockets.
 	nodesInSockets bool
 	// distance has a row for each node. Each value is the greater of the two directions.
@@ -74,14 +76,11 @@ type node struct {
 	// inSocket and inDie have the first node that is in the same socket or die. They are empty if the node is in
 	// several, or in none.
 	inSocket, inDie nodeSet
-	cpus            sparse
 }
 
-// domain is an L3 domain or a socket.
-type domain struct {
-	id           int
-	socket, node int // of an L3 domain, none: several
-	cpus         sparse
+type l3Domain struct {
+	id           topology.L3ID
+	socket, node int // none: several
 }
 
 // Topology returns the topology that the machine was compiled from.
@@ -90,15 +89,24 @@ func (m *Machine) Topology() *topology.Topology { return m.topo }
 // Pinnable returns the CPUs that may be given out: online, not reserved, not isolated. It includes efficiency cores.
 func (m *Machine) Pinnable() cpuset.Set { return m.kinds[1].cpus.set() }
 
-// nodesOf returns the indices of the nodes that the CPUs are in, and their number.
-func (m *Machine) nodesOf(cpus *mask) (nodes nodeSet, count int) {
-	for i := range m.nodes {
-		if m.nodes[i].cpus.in(cpus) > 0 {
+// nodesOf returns the indices of the nodes that the CPUs are in.
+func (m *Machine) nodesOf(cpus *mask) (nodes nodeSet) {
+	for i := range m.nodeCPUs {
+		if m.nodeCPUs[i].in(cpus) > 0 {
 			nodes.add(i)
-			count++
 		}
 	}
-	return nodes, count
+	return nodes
+}
+
+// cpusOf returns the CPUs of nodes.
+func (m *Machine) cpusOf(nodes nodeSet) (cpus mask) {
+	for i := range m.nodeCPUs {
+		if nodes.has(i) {
+			m.nodeCPUs[i].addTo(&cpus)
+		}
+	}
+	return cpus
 }
 
 // withSiblings returns the CPUs and all their online siblings.

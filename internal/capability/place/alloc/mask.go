@@ -117,6 +117,33 @@ func (m *mask) sparse() (s sparse) {
 	return s
 }
 
+func sparseAll(masks []mask) []sparse {
+	all := make([]sparse, len(masks))
+	for i := range masks {
+		all[i] = masks[i].sparse()
+	}
+	return all
+}
+
+// counts appends to a list how many members of m each of the domains has.
+func counts(to []int, domains []sparse, m *mask) []int {
+	for _, d := range domains {
+		to = append(to, d.in(m))
+	}
+	return to
+}
+
+// touched returns how many of the domains have members of m, and how many other free members these have.
+func touched(domains []sparse, free []int, m *mask) (count, left int) {
+	for i, d := range domains {
+		if in := d.in(m); in > 0 {
+			count++
+			left += free[i] - in
+		}
+	}
+	return count, left
+}
+
 // in returns the size of the intersection.
 func (s sparse) in(m *mask) int {
 	n := 0

@@ -166,7 +166,7 @@ func (ns *nodeSearch) socketBound(i, left int) (more, free int) {
 		}
 	}
 	more = fewestOf(ns.sorted, left-room)
-	outside := m.sockets[len(m.sockets)-1].cpus.in(&e.cpus)
+	outside := m.socketCPUs[len(m.sockets)-1].in(&e.cpus)
 	switch {
 	case e.p.strategy != LeastAllocated:
 		return more, e.p.left(free+ns.freeOf(more, -1), outside)

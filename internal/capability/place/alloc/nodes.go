@@ -126,7 +126,7 @@ func (ns *nodeSearch) prepare(count int) {
 	least := max(1, p.n-e.most(allowed, count-1)) // A smaller node is too small for any set.
 	for i, n := range e.nodes {
 		if n >= least && count > 0 && allowed.has(i) {
-			ns.order = append(ns.order, candidate{node: i, low: m.nodes[i].cpus.lowest(&e.cpus)})
+			ns.order = append(ns.order, candidate{node: i, low: m.nodeCPUs[i].lowest(&e.cpus)})
 		}
 	}
 	slices.SortFunc(ns.order, func(a, b candidate) int { return a.low - b.low })
@@ -187,7 +187,7 @@ func (ns *nodeSearch) with(i int, st nodeState) {
 	st.preferred += ns.rest.preferred.at(i)
 	st.distance += m.distanceTo(o.node, ns.chosen)
 	ns.pools[depth+1] = ns.pools[depth]
-	m.nodes[o.node].cpus.addTo(&ns.pools[depth+1])
+	m.nodeCPUs[o.node].addTo(&ns.pools[depth+1])
 	ns.chosen = append(ns.chosen, o.node)
 	ns.in.add(i)
 	ns.choose(i+1, st)

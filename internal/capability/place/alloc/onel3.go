@@ -58,7 +58,7 @@ func (s *Scratch) boundSingles() {
 	}
 	for i := range s.inL3 {
 		if s.inL3[i].cap >= s.p.n {
-			s.single = append(s.single, oneL3{i, e.boundSingle(i, &s.inL3[i]), m.l3s[i].cpus.lowest(&e.cpus)})
+			s.single = append(s.single, oneL3{i, e.boundSingle(i, &s.inL3[i]), m.l3CPUs[i].lowest(&e.cpus)})
 		}
 	}
 }

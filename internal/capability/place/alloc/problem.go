@@ -88,7 +88,7 @@ func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
 func (p *problem) openNodes(m *Machine, t *Taken, try attempt) {
 	p.open = allNodes &^ t.closed
 	if p.alone {
-		used, _ := m.nodesOf(&t.cpus)
+		used := m.nodesOf(&t.cpus)
 		p.open &^= used
 	}
 	p.single, p.across = p.open&^t.keepAcross, p.open&^t.keepInside

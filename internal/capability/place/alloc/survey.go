@@ -61,10 +61,7 @@ func (e *eligible) survey() {
 	if p.one {
 		counted = &e.first
 	}
-	e.nodes = grow(e.nodes, len(m.nodes))
-	for i := range m.nodes {
-		e.nodes[i] = m.nodes[i].cpus.in(counted)
-	}
+	e.nodes = counts(e.nodes[:0], m.nodeCPUs, counted)
 	e.home = 0
 	if p.home && m.homeless > 0 {
 		nowhere := m.nowhere
@@ -145,7 +142,7 @@ func (e *eligible) reach() mask {
 	free := e.p.free
 	if e.p.only != none {
 		free = mask{}
-		e.m.l3s[e.p.only].cpus.addTo(&free)
+		e.m.l3CPUs[e.p.only].addTo(&free)
 		free.and(&e.p.free)
 	}
 	if !e.p.home {
@@ -225,17 +222,8 @@ func fills(n, threads int) bool {
 
 // frees counts the free CPUs of all domains, eligible or not.
 func (e *eligible) frees() {
-	m := e.m
-	e.freeNodes = resize(e.freeNodes, len(m.nodes))
-	e.freeL3s = resize(e.freeL3s, len(m.l3s))
-	e.freeSockets = resize(e.freeSockets, len(m.sockets))
-	for i := range m.nodes {
-		e.freeNodes[i] = m.nodes[i].cpus.in(&e.p.free)
-	}
-	for i := range m.l3s {
-		e.freeL3s[i] = m.l3s[i].cpus.in(&e.p.free)
-	}
-	for i := range m.sockets[:len(m.sockets)-1] {
-		e.freeSockets[i] = m.sockets[i].cpus.in(&e.p.free)
-	}
+	m, free := e.m, &e.p.free
+	e.freeNodes = counts(e.freeNodes[:0], m.nodeCPUs, free)
+	e.freeL3s = counts(e.freeL3s[:0], m.l3CPUs, free)
+	e.freeSockets = append(counts(e.freeSockets[:0], m.socketCPUs[:len(m.sockets)-1], free), 0)
 }

@@ -30,9 +30,9 @@ type Taken struct {
 // Hold adds one pod to t. CPUs that the machine does not have are taken and are in no node.
 func (m *Machine) Hold(t *Taken, h Holding) {
 	cpus := mask(h.CPUs.Words())
-	nodes, count := m.nodesOf(&cpus)
+	nodes := m.nodesOf(&cpus)
 	kind, keep := &t.inside, &t.keepInside
-	if count > 1 {
+	if nodes.size() > 1 {
 		kind, keep = &t.across, &t.keepAcross
 	}
 	*kind |= nodes

@@ -5,7 +5,7 @@ func (e *eligible) vector(cpus *mask) Vector {
 	m, v := e.m, Vector{}
 	e.nodeList = e.nodeList[:0]
 	for i := range m.nodes {
-		if in := m.nodes[i].cpus.in(cpus); in > 0 {
+		if in := m.nodeCPUs[i].in(cpus); in > 0 {
 			v.FreeNUMA += e.freeNodes[i] - in
 			v.Distance += m.distanceTo(i, e.nodeList)
 			e.nodeList = append(e.nodeList, i)
@@ -14,17 +14,8 @@ func (e *eligible) vector(cpus *mask) Vector {
 	near := m.near(e.nodeList, v.Distance)
 	v.NUMANodes, v.Sockets, v.Dies = len(e.nodeList), near.sockets, near.dies
 	v.Unheld = e.p.unheld(e.nodeList)
-	for i := range m.l3s {
-		if in := m.l3s[i].cpus.in(cpus); in > 0 {
-			v.L3s++
-			v.FreeL3 += e.freeL3s[i] - in
-		}
-	}
-	for i := range m.sockets[:len(m.sockets)-1] {
-		if in := m.sockets[i].cpus.in(cpus); in > 0 {
-			v.FreeSocket += e.freeSockets[i] - in
-		}
-	}
+	v.L3s, v.FreeL3 = touched(m.l3CPUs, e.freeL3s, cpus)
+	_, v.FreeSocket = touched(m.socketCPUs[:len(m.sockets)-1], e.freeSockets, cpus)
 	e.vectorCores(&v, cpus)
 	return v
 }
