@@ -87,7 +87,7 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 	if no := s.limit(t, r, n, try); no.Code != Placed {
 		return no
 	}
-	if nodes := r.spanned(s.eligible.m, &s.p); nodes != 0 && share(s, nodes) {
+	if nodes := r.spanned(s.eligible.m, &s.p); nodes != 0 && s.share(nodes) {
 		return Refusal{}
 	}
 	if r.Domain == AnyDomain {
@@ -104,13 +104,13 @@ func (s *Scratch) attempt(t *Taken, r *Request, n int, try attempt) Refusal {
 func (s *Scratch) limit(t *Taken, r *Request, n int, try attempt) Refusal {
 	most := none
 	if r.NUMA == Restricted {
-		s.pose(&Taken{}, r, n, try)
+		s.p.pose(s.eligible.m, &Taken{}, r, n, try)
 		var no Refusal
 		if most, no = s.eligible.fewest(); no.Code != Placed {
 			return no
 		}
 	}
-	s.pose(t, r, n, try)
+	s.p.pose(s.eligible.m, t, r, n, try)
 	if most != none {
 		s.p.most, s.p.scope = most, InFewNodes
 	}

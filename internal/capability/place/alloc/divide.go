@@ -42,7 +42,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	}
 	s.p = p
 	s.eligible.frees()
-	if other := unionOf(d.other); s.eligible.m.torn(d.other).less(torn) && asNear(s, &other, &union, try) {
+	if other := unionOf(d.other); s.eligible.m.torn(d.other).less(torn) && s.asNear(&other, &union, try) {
 		d.each, d.other = d.other, d.each
 		return other
 	}
@@ -51,7 +51,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 
 // asNear reports whether the first set is as good as the second for the pod as a whole: in NUMA nodes, and in siblings
 // that stay empty.
-func asNear(s *Scratch, one, other *mask, try attempt) bool {
+func (s *Scratch) asNear(one, other *mask, try attempt) bool {
 	v, o := s.eligible.vector(one), s.eligible.vector(other)
 	return s.p.keyOf(&v).hi <= s.p.keyOf(&o).hi && (try.exclusive != PCPULevel || v.Split <= o.Split)
 }

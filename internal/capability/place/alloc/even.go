@@ -9,7 +9,7 @@ func (s *Scratch) even() {
 	if !p.even || nodes.size() < 2 || !best.within(&all) {
 		return
 	}
-	if !share(s, nodes) {
+	if !s.share(nodes) {
 		s.search.cpus = best
 	}
 }
@@ -29,7 +29,7 @@ func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
 
 // share finds the best answer that divides its CPUs among the nodes as evenly as they allow. It reports whether there
 // is an answer with CPUs of each node.
-func share(s *Scratch, nodes nodeSet) bool {
+func (s *Scratch) share(nodes nodeSet) bool {
 	s.eligible.survey()
 	p, sum, ok := s.p, mask{}, true
 	var shares [mostNodes]int

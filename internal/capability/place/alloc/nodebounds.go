@@ -140,7 +140,7 @@ func (ns *nodeSearch) freeL3Bound(free int) int {
 	if ns.e.p.strategy == LeastAllocated && ns.e.home > 0 {
 		return freeMost
 	}
-	return ns.e.p.left(free, ns.ranks.outside)
+	return ns.e.p.left(free, ns.ranks.outside.cap)
 }
 
 // socketBound: Sockets >= the touched sockets + more, the fewest additional sockets for the nodes that are still to be

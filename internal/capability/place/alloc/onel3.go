@@ -49,16 +49,12 @@ func (s *Scratch) boundSingles() {
 	e.survey()
 	e.surveyCells()
 	e.frees()
-	s.single = s.single[:0]
-	s.inL3 = resize(s.inL3, len(m.l3s))
-	for c := range m.cells {
-		if l3 := m.cells[c].l3; l3 != none {
-			s.inL3[l3].add(&e.cells[c])
-		}
-	}
-	for i := range s.inL3 {
-		if s.inL3[i].cap >= s.p.n {
-			s.single = append(s.single, oneL3{i, e.boundSingle(i, &s.inL3[i]), m.l3CPUs[i].lowest(&e.cpus)})
+	rs := &s.nodes.ranks
+	rs.l3s, s.single = resize(rs.l3s, len(m.l3s)), s.single[:0]
+	rs.addCells(e, 0, len(m.cells))
+	for i := range rs.l3s {
+		if t := &rs.l3s[i]; t.cap >= s.p.n {
+			s.single = append(s.single, oneL3{i, e.boundSingle(i, t), m.l3CPUs[i].lowest(&e.cpus)})
 		}
 	}
 }

@@ -53,8 +53,8 @@ func (p *problem) unheld(nodes []int) int {
 }
 
 // pose prepares the problem that an attempt has to solve.
-func (s *Scratch) pose(t *Taken, r *Request, n int, try attempt) {
-	m, p, k := s.eligible.m, &s.p, s.eligible.m.kindFor(r)
+func (p *problem) pose(m *Machine, t *Taken, r *Request, n int, try attempt) {
+	k := m.kindFor(r)
 	*p = problem{
 		n: n, kind: k, free: k.cpus, bind: r.Bind, strategy: r.Strategy, only: none, most: len(m.nodes),
 		clean: try.exclusive == PCPULevel,

@@ -9,10 +9,9 @@ import (
 // ranks lists the L3 domains with eligible CPUs by what each could contribute, to bound whole sets of nodes. The best
 // domains of a set are the first ones of a list that are in its nodes.
 type ranks struct {
-	// capL3s is how many CPUs each L3 domain could contribute, goodL3s how many of them are good. outside and
-	// outsideGood are the same for CPUs in no domain.
-	capL3s, goodL3s           []int
-	outside, outsideGood      int
+	// l3s is what each L3 domain could contribute, outside what could come from no domain.
+	l3s                       []tally
+	outside                   tally
 	caps, good, frees, barred ranking
 	// nodes has for each domain the position of its node in the order, or all positions for a domain in several nodes.
 	nodes []nodeSet
@@ -37,9 +36,7 @@ const maxBits = 10
 // fill lists the domains of the nodes of an order, and of no node.
 func (rs *ranks) fill(e *eligible, order []candidate) {
 	m, p := e.m, e.p
-	rs.capL3s = resize(rs.capL3s, len(m.l3s))
-	rs.goodL3s = resize(rs.goodL3s, len(m.l3s))
-	rs.outside, rs.outsideGood = 0, 0
+	rs.l3s, rs.outside = resize(rs.l3s, len(m.l3s)), tally{}
 	rs.addCells(e, 0, m.homeless)
 	for _, o := range order {
 		rs.addCells(e, m.nodes[o.node].lo, m.nodes[o.node].hi)
@@ -47,8 +44,9 @@ func (rs *ranks) fill(e *eligible, order []candidate) {
 	rs.caps, rs.good, rs.frees, rs.barred = rs.caps[:0], rs.good[:0], rs.frees[:0], rs.barred[:0]
 	rs.nodes = grow(rs.nodes, len(m.l3s))
 	rs.exact, rs.enough = e.fast && !p.picky, key{noAnswer, noAnswer}
-	for i, cap := range rs.capL3s {
-		if cap == 0 {
+	for i := range rs.l3s {
+		t := &rs.l3s[i]
+		if t.cap == 0 {
 			continue
 		}
 		rs.nodes[i] = allNodes
@@ -57,13 +55,13 @@ func (rs *ranks) fill(e *eligible, order []candidate) {
 		} else {
 			rs.nodes[i] = 1 << slices.IndexFunc(order, func(o candidate) bool { return o.node == node })
 		}
-		rs.caps.add(-cap, i)
-		rs.good.add(-rs.goodL3s[i], i)
+		rs.caps.add(-t.cap, i)
+		rs.good.add(-t.good, i)
 		if p.strategy == LeastAllocated {
 			rs.frees.add(-e.freeL3s[i], i)
 		} else {
 			rs.frees.add(e.freeL3s[i], i)
-			rs.barred.add(e.freeL3s[i]-cap, i)
+			rs.barred.add(e.freeL3s[i]-t.cap, i)
 		}
 	}
 	slices.Sort(rs.caps)
@@ -76,11 +74,9 @@ func (rs *ranks) fill(e *eligible, order []candidate) {
 func (rs *ranks) addCells(e *eligible, lo, hi int) {
 	for c := lo; c < hi; c++ {
 		if l3 := e.m.cells[c].l3; l3 == none {
-			rs.outside += e.cells[c].cap
-			rs.outsideGood += e.cells[c].good
+			rs.outside.add(&e.cells[c])
 		} else {
-			rs.capL3s[l3] += e.cells[c].cap
-			rs.goodL3s[l3] += e.cells[c].good
+			rs.l3s[l3].add(&e.cells[c])
 		}
 	}
 }
@@ -88,7 +84,7 @@ func (rs *ranks) addCells(e *eligible, lo, hi int) {
 // fewest returns the least number of domains in the chosen nodes that hold n CPUs, apart from the CPUs in no domain.
 // least is the number of CPUs that each domain of a set of that size must be able to contribute.
 func (rs *ranks) fewest(in nodeSet, n int) (count, least int) {
-	n -= rs.outside
+	n -= rs.outside.cap
 	for i := 0; n > 0 && i < len(rs.caps); i++ {
 		if value, l3 := rs.caps.at(i); rs.nodes[l3]&in != 0 {
 			least = n
@@ -104,7 +100,7 @@ func (rs *ranks) fewest(in nodeSet, n int) (count, least int) {
 func (rs *ranks) sum(list ranking, in nodeSet, count, least int) int {
 	total := 0
 	for i := 0; count > 0 && i < len(list); i++ {
-		if value, l3 := list.at(i); rs.nodes[l3]&in != 0 && rs.capL3s[l3] >= least {
+		if value, l3 := list.at(i); rs.nodes[l3]&in != 0 && rs.l3s[l3].cap >= least {
 			total += value
 			count--
 		}
@@ -127,7 +123,7 @@ func (ns *nodeSearch) rankBound(st *nodeState, against key) (key, bool) {
 	if fewest.compare(rs.enough) > 0 || fewest.compare(against) > 0 {
 		return key{}, false
 	}
-	good := rs.outsideGood - rs.sum(rs.good, ns.in, l3s, least)
+	good := rs.outside.good - rs.sum(rs.good, ns.in, l3s, least)
 	free := rs.sum(rs.frees, ns.in, l3s, least)
 	if p.strategy == LeastAllocated {
 		free = -free

@@ -9,9 +9,8 @@ type Scratch struct {
 	eligible eligible
 	search   search
 	nodes    nodeSearch
-	// single are the L3 domains that could hold the whole answer. inL3 has what each domain could contribute.
+	// single are the L3 domains that could hold the whole answer.
 	single []oneL3
-	inL3   []tally
 	parts  division
 	ids    []topology.L3ID
 }

@@ -120,21 +120,22 @@ func (t *table) addCore(c int, touched cost) {
 			if j++; j < first || j > min(last, x) {
 				continue
 			}
-			k := t.e.coreCost(c, avail, j)
+			k := t.cost(c, avail, j)
 			t.high[x].offer(&t.high[x-j], k, &cpus)
 			t.high[x].offer(&t.low[x-j], k.plus(touched), &cpus)
 		}
 	}
 }
 
-// coreCost is the cost of j CPUs of a core that has avail.
-func (e *eligible) coreCost(c, avail, j int) cost {
-	p, at := e.p, &e.m.cells[e.m.cores[c].cell]
+// cost is the cost of j CPUs of a core that has avail.
+func (t *table) cost(c, avail, j int) cost {
+	p, m := t.e.p, t.e.m
+	at := &m.cells[m.cores[c].cell]
 	var k cost
 	if !p.prefers(at) {
 		k.hi += uint64(j) << (2 * costBits)
 	}
-	switch threads := len(e.m.cores[c].cpus); {
+	switch threads := len(m.cores[c].cpus); {
 	case p.bind == SpreadByPCPUs:
 		k.hi += uint64(j - 1)
 	case j < threads:
@@ -150,7 +151,7 @@ func (e *eligible) coreCost(c, avail, j int) cost {
 	if (at.node == none) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j) << costBits
 	}
-	if (at.socket == len(e.m.sockets)-1) == (p.strategy == MostAllocated) {
+	if (at.socket == len(m.sockets)-1) == (p.strategy == MostAllocated) {
 		k.lo += uint64(j)
 	}
 	return k

@@ -70,7 +70,8 @@ func (e *eligible) alikeL3(a, b *cell) bool {
 func (e *eligible) lower(a, b int) bool {
 	x, y := &e.m.nodes[a], &e.m.nodes[b]
 	for i := range x.hi - x.lo {
-		if !e.lowerCell(x.lo+i, y.lo+i, &e.lead) || !e.lowerCell(x.lo+i, y.lo+i, &e.part) {
+		a, b := &e.m.cells[x.lo+i], &e.m.cells[y.lo+i]
+		if !e.lowerCell(a, b, &e.lead) || !e.lowerCell(a, b, &e.part) {
 			return false
 		}
 	}
@@ -78,13 +79,12 @@ func (e *eligible) lower(a, b int) bool {
 }
 
 // lowerCell is lower for the cores of two cells that have CPUs in the mask.
-func (e *eligible) lowerCell(a, b int, of *mask) bool {
-	m := e.m
-	i, j := m.cells[a].lo, m.cells[b].lo
+func (e *eligible) lowerCell(a, b *cell, of *mask) bool {
+	i, j := a.lo, b.lo
 	for {
-		i, j = m.nextCore(i, m.cells[a].hi, of), m.nextCore(j, m.cells[b].hi, of)
-		if i == m.cells[a].hi || j == m.cells[b].hi {
-			return i == m.cells[a].hi && j == m.cells[b].hi
+		i, j = e.m.nextCore(i, a.hi, of), e.m.nextCore(j, b.hi, of)
+		if i == a.hi || j == b.hi {
+			return i == a.hi && j == b.hi
 		}
 		if !e.lowerCore(i, j) {
 			return false
