@@ -31,15 +31,9 @@ func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
 // is an answer with CPUs of each node.
 func (s *Scratch) share(nodes nodeSet) bool {
 	s.eligible.survey()
-	p, sum, ok := s.p, mask{}, true
+	p, sum := s.p, mask{}
 	var shares [mostNodes]int
-	level(&shares, s.eligible.nodes, nodes, &p)
-	left := p.n
-	for i := range s.eligible.m.nodes {
-		left -= shares[i]
-		ok = ok && (!nodes.has(i) || shares[i] > 0)
-	}
-	ok = ok && left == 0
+	ok := level(&shares, s.eligible.nodes, nodes, &p)
 	for i := range s.eligible.m.nodes {
 		if !ok || shares[i] == 0 {
 			continue
@@ -58,8 +52,8 @@ func (s *Scratch) share(nodes nodeSet) bool {
 }
 
 // level divides p.n CPUs among the nodes, core by core: each to the node that has the least so far, or to the first of
-// equal nodes.
-func level(shares *[mostNodes]int, room []int, nodes nodeSet, p *problem) {
+// equal nodes. It reports whether the nodes have room, and each gets some.
+func level(shares *[mostNodes]int, room []int, nodes nodeSet, p *problem) bool {
 	unit := 1
 	if p.bind == FullPCPUs {
 		unit = max(1, p.kind.threads)
@@ -76,9 +70,15 @@ func level(shares *[mostNodes]int, room []int, nodes nodeSet, p *problem) {
 			shares[least] += step
 			n -= step
 		case unit == 1:
-			return
+			return false
 		default:
 			unit = 1 // the remaining CPUs are parts of cores
 		}
 	}
+	for i := range room {
+		if nodes.has(i) && shares[i] == 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -14,7 +14,7 @@ func (e *eligible) fewest() (int, Refusal) {
 	}
 	switch {
 	case total < p.n:
-		return 0, p.refuse(p.missing(), Anywhere, total)
+		return 0, p.short(Anywhere, total)
 	case open < p.n && p.alone:
 		return 0, Refusal{Code: TooFewExclusiveNodes, Want: p.n, Have: open}
 	case open < p.n:
@@ -33,7 +33,7 @@ func (e *eligible) fewest() (int, Refusal) {
 	default:
 		have = e.most(p.across, p.most)
 	}
-	return 0, p.refuse(p.missing(), p.scope, have)
+	return 0, p.short(p.scope, have)
 }
 
 // fewestNodes returns the least number of nodes by what they can contribute. If NUMA exclusivity prevents an answer,
@@ -98,25 +98,17 @@ func insert(list []int, n, most int) []int {
 	return list
 }
 
-// missing returns the cause of a refusal for lack of CPUs.
-func (p *problem) missing() RefusalCode {
+// short returns the Refusal for lack of CPUs, with figures in the unit of its cause.
+func (p *problem) short(scope Scope, have int) Refusal {
+	no := Refusal{Code: TooFewCPUs, Scope: scope, Want: p.n, Have: have}
 	switch {
 	case p.whole:
-		return TooFewWholeCores
-	case p.clean:
-		return TooFewExclusive
-	case p.one:
-		return TooFewCores
-	}
-	return TooFewCPUs
-}
-
-// refuse returns a Refusal with figures in the unit of its cause.
-func (p *problem) refuse(code RefusalCode, scope Scope, have int) Refusal {
-	want := p.n
-	if code == TooFewWholeCores {
 		threads := max(1, p.kind.threads)
-		want, have = want/threads, have/threads
+		no.Code, no.Want, no.Have = TooFewWholeCores, p.n/threads, have/threads
+	case p.clean:
+		no.Code = TooFewExclusive
+	case p.one:
+		no.Code = TooFewCores
 	}
-	return Refusal{Code: code, Scope: scope, Want: want, Have: have}
+	return no
 }

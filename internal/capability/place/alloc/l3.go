@@ -147,7 +147,7 @@ func (ls *l3Search) gatherCell(c int) {
 // fewest returns the least number of domains that every answer needs. It drops domains that are too small even together
 // with the greatest others.
 func (ls *l3Search) fewest() int {
-	ls.caps.reset(false)
+	ls.caps.reset(1)
 	for i := range ls.items {
 		ls.caps.append(ls.items[i].cap)
 	}
@@ -175,10 +175,10 @@ func (ls *l3Search) fewest() int {
 
 // sum collects the values of the domains for the sums.
 func (ls *l3Search) sum() {
-	ls.caps.reset(false)
-	ls.good.reset(false)
-	ls.frees.reset(ls.e.p.strategy == MostAllocated)
-	ls.barred.reset(true)
+	ls.caps.reset(1)
+	ls.good.reset(1)
+	ls.frees.reset(ls.e.p.sign())
+	ls.barred.reset(-1)
 	for i := range ls.items {
 		it := &ls.items[i]
 		ls.caps.append(it.cap)

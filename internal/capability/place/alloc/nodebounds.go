@@ -3,11 +3,11 @@ package alloc
 // sum prepares the sums over the nodes from each position of the order on.
 func (ns *nodeSearch) sum(count int) {
 	e, p, t := ns.e, ns.e.p, &ns.rest
-	t.caps.reset(false)
-	t.good.reset(false)
-	t.preferred.reset(false)
-	t.frees.reset(p.strategy == MostAllocated)
-	t.l3Frees.reset(p.strategy == MostAllocated)
+	t.caps.reset(1)
+	t.good.reset(1)
+	t.preferred.reset(1)
+	t.frees.reset(p.sign())
+	t.l3Frees.reset(p.sign())
 	for k, o := range ns.order {
 		t.caps.append(ns.tallies[k].cap)
 		t.good.append(ns.tallies[k].good)
@@ -27,7 +27,7 @@ func (ns *nodeSearch) sum(count int) {
 	t.amounts = growKeep(t.amounts, len(p.amounts))
 	for a := range p.amounts {
 		sum, free := &t.amounts[a], p.amounts[a].Free
-		sum.reset(false)
+		sum.reset(1)
 		for _, o := range ns.order {
 			if o.node < len(free) {
 				sum.append(int(free[o.node]))
@@ -169,17 +169,19 @@ func (ns *nodeSearch) socketBound(i, left int) (more, free int) {
 	outside := m.socketCPUs[len(m.sockets)-1].in(&e.cpus)
 	switch {
 	case e.p.strategy != LeastAllocated:
-		return more, e.p.left(free+ns.freeOf(more, -1), outside)
+		free += ns.freeOf(more)
 	case !m.nodesInSockets:
 		return more, freeMost
 	default:
-		return more, e.p.left(free+ns.freeOf(left, 1), outside)
+		free += ns.freeOf(left)
 	}
+	return more, e.p.left(free, outside)
 }
 
-// freeOf returns the sum of the free CPUs of this many sockets of perSocket: of the emptiest, or with sign -1 of the
-// fullest.
-func (ns *nodeSearch) freeOf(sockets, sign int) int {
+// freeOf returns the sum of the free CPUs of this many sockets of perSocket: the fullest, or the emptiest for
+// LeastAllocated.
+func (ns *nodeSearch) freeOf(sockets int) int {
+	sign := ns.e.p.sign()
 	ns.sorted = ns.sorted[:0]
 	for socket, n := range ns.perSocket {
 		if n > 0 {

@@ -41,6 +41,14 @@ func (p *problem) prefers(at *cell) bool {
 	return !p.picky || at.node != none && p.prefer.has(at.node)
 }
 
+// sign is 1 if domains with more free CPUs are better, and -1 if domains with fewer are.
+func (p *problem) sign() int {
+	if p.strategy == LeastAllocated {
+		return 1
+	}
+	return -1
+}
+
 // unheld returns how many amounts the nodes together do not have.
 func (p *problem) unheld(nodes []int) int {
 	count := 0

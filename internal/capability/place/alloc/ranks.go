@@ -57,10 +57,8 @@ func (rs *ranks) fill(e *eligible, order []candidate) {
 		}
 		rs.caps.add(-t.cap, i)
 		rs.good.add(-t.good, i)
-		if p.strategy == LeastAllocated {
-			rs.frees.add(-e.freeL3s[i], i)
-		} else {
-			rs.frees.add(e.freeL3s[i], i)
+		rs.frees.add(-p.sign()*e.freeL3s[i], i)
+		if p.strategy == MostAllocated {
 			rs.barred.add(e.freeL3s[i]-t.cap, i)
 		}
 	}
@@ -124,10 +122,7 @@ func (ns *nodeSearch) rankBound(st *nodeState, against key) (key, bool) {
 		return key{}, false
 	}
 	good := rs.outside.good - rs.sum(rs.good, ns.in, l3s, least)
-	free := rs.sum(rs.frees, ns.in, l3s, least)
-	if p.strategy == LeastAllocated {
-		free = -free
-	}
+	free := -p.sign() * rs.sum(rs.frees, ns.in, l3s, least)
 	free = max(ns.freeL3Bound(free), rs.sum(rs.barred, ns.in, l3s, least))
 	_, freeSocket := ns.socketBound(len(ns.order), 0)
 	return key{fewest.hi, p.strategy.restTerms(l3s, ns.coreBound(good), min(free, freeMost), p.left(st.free, e.home), freeSocket)}, true

@@ -7,30 +7,19 @@ import "slices"
 type sums struct {
 	width  int
 	rows   []int
-	values []int
 	sorted []int
-	least  bool
+	// values are the values, times sign.
+	values []int
+	sign   int
 }
 
-// reset starts a list.
-func (t *sums) reset(least bool) {
-	t.values, t.least = t.values[:0], least
-}
+// reset starts a list, whose greatest values are best if sign is 1, and its least ones if sign is -1.
+func (t *sums) reset(sign int) { t.values, t.sign = t.values[:0], sign }
 
-func (t *sums) append(v int) {
-	if t.least {
-		v = -v
-	}
-	t.values = append(t.values, v)
-}
+func (t *sums) append(v int) { t.values = append(t.values, t.sign*v) }
 
 // at returns the value at position i.
-func (t *sums) at(i int) int {
-	if t.least {
-		return -t.values[i]
-	}
-	return t.values[i]
-}
+func (t *sums) at(i int) int { return t.sign * t.values[i] }
 
 // build prepares the answers for up to most values.
 func (t *sums) build(most int) {
@@ -63,22 +52,7 @@ func (t *sums) sort(most int) []int {
 }
 
 // best returns the sum of the k best values.
-func (t *sums) best(k int) int {
-	sum := 0
-	for _, v := range t.sort(k) {
-		sum += v
-	}
-	if t.least {
-		return -sum
-	}
-	return sum
-}
+func (t *sums) best(k int) int { return t.sign * total(t.sort(k)) }
 
 // of returns the sum of the k best values from position i on, or of all of them if there are fewer.
-func (t *sums) of(i, k int) int {
-	sum := t.rows[i*t.width+k]
-	if t.least {
-		return -sum
-	}
-	return sum
-}
+func (t *sums) of(i, k int) int { return t.sign * t.rows[i*t.width+k] }
