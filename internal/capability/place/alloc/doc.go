@@ -48,6 +48,11 @@
 // happens from about ten nodes, or ten L3 domains per node, and to few requests. Compile accepts no machine of more
 // than 64 nodes.
 //
+// Each step is a type that owns the next. problem is what is asked, eligible what the machine has for it. nodeSearch
+// chooses NUMA nodes, and its ranks bound them; its l3Search chooses L3 domains, and has a picker and a table for the
+// CPUs. All of them share one search: the best answer so far, and the budget. Scratch has them in its fields, and makes
+// the decision: which preferences to insist on, how many nodes, one domain or any, and which container gets which part.
+//
 // # Several containers
 //
 // The policies apply to the union of the containers, which is found first. Then the largest container gets the best
