@@ -173,7 +173,7 @@ func (m *Machine) measure(t *topology.Topology) error {
 	return nil
 }
 
-// unset is the location of a domain before its first cell.
+// unset marks the index of the socket or node of a domain before nest sees the domain's first cell.
 const unset = -2
 
 // nest finds the cells of each node, and the domains that are inside one socket or node.

@@ -6,7 +6,7 @@ type forced struct {
 	cpus mask
 	// first is the first core term of these CPUs.
 	first int
-	// l3s are the L3 domains of these CPUs; free is the number of free CPUs in these domains.
+	// l3s are the L3 domains of the forced CPUs; free is the number of free CPUs in l3s, eligible or not.
 	l3s  []int
 	free int
 }
