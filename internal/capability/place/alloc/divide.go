@@ -96,9 +96,9 @@ func (t tearing) less(o tearing) bool {
 // least returns a lower bound of tearing for every division of the pool: the domains that the containers need if each
 // is alone on its CPUs.
 func (d *division) least(m *Machine, wants []Want, pool *mask) (t tearing) {
-	d.room = counts(d.room[:0], m.nodeCPUs, pool)
+	d.room = counts(d.room, m.nodeCPUs, pool)
 	t.nodes = d.fewest(wants, pool.size())
-	d.room = counts(d.room[:0], m.l3CPUs, pool)
+	d.room = counts(d.room, m.l3CPUs, pool)
 	t.l3s = d.fewest(wants, pool.size())
 	return t
 }

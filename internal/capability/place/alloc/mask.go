@@ -125,12 +125,13 @@ func sparseAll(masks []mask) []sparse {
 	return all
 }
 
-// counts appends to a list how many members of m each of the domains has.
-func counts(to []int, domains []sparse, m *mask) []int {
-	for _, d := range domains {
-		to = append(to, d.in(m))
+// counts returns how many members of m each of the domains has. It reuses the memory of a list.
+func counts(list []int, domains []sparse, m *mask) []int {
+	list = grow(list, len(domains))
+	for i := range domains {
+		list[i] = domains[i].in(m)
 	}
-	return to
+	return list
 }
 
 // touched returns how many of the domains have members of m, and how many other free members these have.

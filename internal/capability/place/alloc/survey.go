@@ -61,7 +61,7 @@ func (e *eligible) survey() {
 	if p.one {
 		counted = &e.first
 	}
-	e.nodes = counts(e.nodes[:0], m.nodeCPUs, counted)
+	e.nodes = counts(e.nodes, m.nodeCPUs, counted)
 	e.home = 0
 	if p.home && m.homeless > 0 {
 		nowhere := m.nowhere
@@ -223,7 +223,7 @@ func fills(n, threads int) bool {
 // frees counts the free CPUs of all domains, eligible or not.
 func (e *eligible) frees() {
 	m, free := e.m, &e.p.free
-	e.freeNodes = counts(e.freeNodes[:0], m.nodeCPUs, free)
-	e.freeL3s = counts(e.freeL3s[:0], m.l3CPUs, free)
-	e.freeSockets = append(counts(e.freeSockets[:0], m.socketCPUs[:len(m.sockets)-1], free), 0)
+	e.freeNodes = counts(e.freeNodes, m.nodeCPUs, free)
+	e.freeL3s = counts(e.freeL3s, m.l3CPUs, free)
+	e.freeSockets = append(counts(e.freeSockets, m.socketCPUs[:len(m.sockets)-1], free), 0)
 }
