@@ -248,12 +248,8 @@ func (m *Machine) kind(t *topology.Topology, efficiency bool) kind {
 	}
 	narrow := widest
 	for i := range m.cores {
-		c, in := &m.cores[i], 0
-		for _, cpu := range c.cpus {
-			if k.cpus.has(int(cpu)) {
-				in++
-			}
-		}
+		c := &m.cores[i]
+		in := k.cpus.count(c.cpus)
 		if in > 0 {
 			k.wide = max(k.wide, len(c.cpus))
 			narrow = min(narrow, len(c.cpus))

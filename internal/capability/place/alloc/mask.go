@@ -24,6 +24,17 @@ func (m *mask) addAll(cpus []int16) {
 	}
 }
 
+// count returns how many of the CPUs are members.
+func (m *mask) count(cpus []int16) int {
+	n := 0
+	for _, cpu := range cpus {
+		if m.has(int(cpu)) {
+			n++
+		}
+	}
+	return n
+}
+
 func (m *mask) remove(i int) { m[uint(i)/wordBits] &^= 1 << (uint(i) % wordBits) }
 
 func (m *mask) or(o *mask) {

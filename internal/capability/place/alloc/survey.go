@@ -44,9 +44,8 @@ type eligible struct {
 	fast bool
 	// Free CPUs of each domain, eligible or not.
 	freeNodes, freeL3s, freeSockets []int
-	// The rest is memory of single methods: nodes, CPUs of each core.
-	sorted, nodeList []int
-	held             []int16
+	// sorted is memory of single methods.
+	sorted []int
 }
 
 // survey finds the eligible CPUs and counts how many each node can contribute, which is enough for a refusal. It
@@ -125,13 +124,7 @@ func (e *eligible) surveyCell(t *tally, at *cell) {
 // surveyShares counts the cores of a cell that are not wholly free.
 func (e *eligible) surveyShares(t *tally, at *cell) {
 	for _, c := range e.m.cores[at.lo:at.hi] {
-		cpus := 0
-		for _, cpu := range c.cpus {
-			if e.part.has(int(cpu)) {
-				cpus++
-			}
-		}
-		if cpus > 0 {
+		if cpus := e.part.count(c.cpus); cpus > 0 {
 			t.shares.put(cpus)
 		}
 	}

@@ -92,12 +92,8 @@ const workTable = 12
 
 // addCore adds a core: its lowest j CPUs, for every possible j.
 func (t *table) addCore(c int, touched cost) {
-	p, cores, avail := t.e.p, t.e.m.cores, 0
-	for _, cpu := range cores[c].cpus {
-		if t.e.cpus.has(int(cpu)) {
-			avail++
-		}
-	}
+	p, threads := t.e.p, t.e.m.cores[c].cpus
+	avail := t.e.cpus.count(threads)
 	if avail == 0 {
 		return
 	}
@@ -112,7 +108,7 @@ func (t *table) addCore(c int, touched cost) {
 	for x := p.n; x >= first; x-- {
 		var cpus mask
 		j := 0
-		for _, cpu := range cores[c].cpus {
+		for _, cpu := range threads {
 			if !t.e.cpus.has(int(cpu)) {
 				continue
 			}

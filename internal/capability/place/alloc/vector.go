@@ -3,17 +3,18 @@ package alloc
 // vector measures an answer, CPU by CPU, independently of how it was found.
 func (e *eligible) vector(cpus *mask) Vector {
 	m, v := e.m, Vector{}
-	e.nodeList = e.nodeList[:0]
+	var room [mostNodes]int
+	nodes := room[:0]
 	for i := range m.nodes {
 		if in := m.nodeCPUs[i].in(cpus); in > 0 {
 			v.FreeNUMA += e.freeNodes[i] - in
-			v.Distance += m.distanceTo(i, e.nodeList)
-			e.nodeList = append(e.nodeList, i)
+			v.Distance += m.distanceTo(i, nodes)
+			nodes = append(nodes, i)
 		}
 	}
-	near := m.near(e.nodeList, v.Distance)
-	v.NUMANodes, v.Sockets, v.Dies = len(e.nodeList), near.sockets, near.dies
-	v.Unheld = e.p.unheld(e.nodeList)
+	near := m.near(nodes, v.Distance)
+	v.NUMANodes, v.Sockets, v.Dies = len(nodes), near.sockets, near.dies
+	v.Unheld = e.p.unheld(nodes)
 	v.L3s, v.FreeL3 = touched(m.l3CPUs, e.freeL3s, cpus)
 	_, v.FreeSocket = touched(m.socketCPUs[:len(m.sockets)-1], e.freeSockets, cpus)
 	e.vectorCores(&v, cpus)
@@ -42,32 +43,22 @@ func (m *Machine) distanceTo(node int, others []int) int {
 // vectorCores measures what depends on single CPUs and cores.
 func (e *eligible) vectorCores(v *Vector, cpus *mask) {
 	m := e.m
-	e.held = resize(e.held, len(m.cores))
+	var seen mask // cores
 	for cpu := cpus.next(0); cpu != none; cpu = cpus.next(cpu + 1) {
-		c := m.coreOf[cpu]
-		e.held[c]++
+		c := int(m.coreOf[cpu])
 		if !e.p.prefers(&m.cells[m.cores[c].cell]) {
 			v.OffPreferred++
 		}
-	}
-	for c, held := range e.held {
-		if held > 0 {
-			e.vectorCore(v, c, int(held))
+		if seen.has(c) {
+			continue
+		}
+		seen.add(c)
+		v.Cores++
+		if threads := m.cores[c].cpus; cpus.count(threads) < len(threads) {
+			v.Split++
+			if e.p.free.count(threads) == len(threads) {
+				v.Broken++
+			}
 		}
 	}
-}
-
-func (e *eligible) vectorCore(v *Vector, c, held int) {
-	v.Cores++
-	threads := e.m.cores[c].cpus
-	if held == len(threads) {
-		return
-	}
-	v.Split++
-	for _, cpu := range threads {
-		if !e.p.free.has(int(cpu)) {
-			return
-		}
-	}
-	v.Broken++
 }
