@@ -120,12 +120,11 @@ func (g *globals) printConfig(w io.Writer) error {
 	for _, info := range g.capabilities {
 		parts = append(parts, info.Config)
 	}
-	text := []byte(manifest.PrintConfig(parts...))
+	text := manifest.PrintConfig(parts...)
 	if format == "yaml" {
-		_, err := w.Write(text)
-		return err //nolint:wrapcheck // a closed standard output needs no context
+		return writeText(w, text)
 	}
-	document, err := yaml.YAMLToJSON(text)
+	document, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		return fmt.Errorf("encode output: %w", err)
 	}

@@ -166,8 +166,7 @@ func printFindings(w io.Writer, r doctor.Report) error {
 	if len(r.Skipped) > 0 {
 		b.WriteString("\nNot checked:\n" + wrapLines(strings.Join(skippedLines(r.Skipped), "\n"), table.WidthOf(w)))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err //nolint:wrapcheck // the only thing that was done
+	return writeText(w, b.String())
 }
 
 // labelled formats a text next to its label, in lines that fit the screen.

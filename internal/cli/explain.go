@@ -102,8 +102,7 @@ program is called kubectl-berth, "kubectl berth explain pod/NAME" does the same.
 				return err
 			}
 			return show(cmd.OutOrStdout(), format, x, func(w io.Writer) error {
-				_, err := io.WriteString(w, x.text())
-				return err //nolint:wrapcheck // a closed standard output needs no context
+				return writeText(w, x.text())
 			})
 		},
 	}

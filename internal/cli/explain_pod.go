@@ -95,8 +95,7 @@ func (k *kubeFlags) explainPod(cmd *cobra.Command, g *globals, name string) erro
 		return err
 	}
 	return show(cmd.OutOrStdout(), format, x, func(w io.Writer) error {
-		_, err := io.WriteString(w, podText(x))
-		return err //nolint:wrapcheck // a closed standard output needs no context
+		return writeText(w, podText(x))
 	})
 }
 

@@ -168,10 +168,7 @@ func encode(w io.Writer, format string, v any) error {
 	if format == "json" {
 		data = append(literal(data), '\n')
 	}
-	if _, err := w.Write(data); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, string(data))
 }
 
 // literal returns JSON with literal <, > and &. encoding/json escapes them for web pages, even in parts that encode
@@ -195,4 +192,17 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return usageError(fmt.Errorf("%s takes no argument, got %q", cmd.CommandPath(), args[0]))
 	}
 	return nil
+}
+
+// writeOutput writes a text to the standard output, and says so in its error.
+func writeOutput(w io.Writer, text string) error {
+	if err := writeText(w, text); err != nil {
+		return fmt.Errorf("write output: %w", err)
+	}
+	return nil
+}
+
+func writeText(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err //nolint:wrapcheck // a closed standard output needs no context
 }

@@ -157,8 +157,8 @@ func watched(ctx context.Context, w io.Writer, format string, look func() error)
 			return nil
 		case <-ticker.C:
 		}
-		if _, err := io.WriteString(w, between); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := writeOutput(w, between); err != nil {
+			return err
 		}
 	}
 }
@@ -221,10 +221,7 @@ func (r memoryReport) print(w io.Writer) error {
 	for _, one := range r.Workloads {
 		one.Pass.write(b)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, b.String())
 }
 
 func (w memoryWorkload) byNode() string {

@@ -1,6 +1,18 @@
 package cli
 
-import "io"
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// printNotes prints notes for people. They are not on standard output, which scripts read.
+func printNotes(cmd *cobra.Command, notes []string) {
+	for _, note := range notes {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+}
 
 // freshNotes omits a note that the previous round printed. A repeating command prints a note once, and again after a
 // round without it. Each note is one Write.

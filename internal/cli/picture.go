@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/berth-project/berth/internal/cli/picture"
@@ -14,10 +13,7 @@ const formatSVG = "svg"
 
 // writeSVG draws machines as an image.
 func writeSVG(w io.Writer, title string, pictures []picture.Picture, notes ...string) error {
-	if _, err := io.WriteString(w, picture.SVG(title, pictures, notes...)); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, picture.SVG(title, pictures, notes...))
 }
 
 // efficiencyCPUs returns the CPUs of the efficiency cores.

@@ -14,11 +14,9 @@ func (p *placedCPUs) print(w io.Writer) error {
 	paint := paintFor(w)
 	domains := strings.Join(append(numbered("NUMA node", p.NUMANodes), numbered("L3", p.L3)...), ", ")
 	memory := strings.Join(numbered("NUMA node", slices.Collect(p.Mems.All())), "")
-	if _, err := fmt.Fprintf(w, "%s: %s; memory of %s\n\n", paint(bold, cpusText(p.CPUs)), domains, memory); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
 	drawn := p.picture()
 	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s; memory of %s\n\n", paint(bold, cpusText(p.CPUs)), domains, memory)
 	text.WriteString(drawn.Text("  "))
 	legend := []string{picture.Chosen.Legend()}
 	if !p.LeftEmpty.IsEmpty() {
@@ -29,10 +27,7 @@ func (p *placedCPUs) print(w io.Writer) error {
 	for _, why := range p.Why {
 		text.WriteString("  " + why.Text + "\n")
 	}
-	if _, err := io.WriteString(w, text.String()); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, text.String())
 }
 
 // draw writes the same picture as an image.

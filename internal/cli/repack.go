@@ -86,11 +86,6 @@ func (o *repackOptions) run(cmd *cobra.Command, g *globals, node string) error {
 	return errors.Join(show(cmd.OutOrStdout(), format, carried, func(w io.Writer) error { return writeText(w, carried.text()) }), failed)
 }
 
-func writeText(w io.Writer, text string) error {
-	_, err := io.WriteString(w, text)
-	return err //nolint:wrapcheck // a closed standard output needs no context
-}
-
 func (o *repackOptions) check() error {
 	const most = 8
 	switch {

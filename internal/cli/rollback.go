@@ -105,9 +105,7 @@ container ends. Once the agents are gone, run berth rollback on each such node.`
 			if err != nil {
 				return err
 			}
-			for _, note := range done.notes { // not on standard output, which scripts read
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-			}
+			printNotes(cmd, done.notes)
 			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error {
 				return printRestored(w, done.lines, o.dryRun)
 			})

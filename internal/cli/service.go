@@ -119,9 +119,7 @@ func installService(cmd *cobra.Command, host service.Host, f serviceFlags) (serv
 	if err != nil {
 		return report, err
 	}
-	for _, doubt := range doubts {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", doubt)
-	}
+	printNotes(cmd, doubts)
 	missing, err := checkService(cmd, host, f.config)
 	if err != nil {
 		return report, err
@@ -209,9 +207,7 @@ func (g *globals) removeService(cmd *cobra.Command, host service.Host, f service
 	if err != nil {
 		return report, err
 	}
-	for _, note := range done.notes {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	printNotes(cmd, done.notes)
 	report.Restored = done.lines
 	return report, done.failed
 }
@@ -222,8 +218,8 @@ func (r serviceReport) print(w io.Writer) error {
 		before = "would "
 	}
 	for _, step := range r.Steps {
-		if _, err := fmt.Fprintln(w, before+step); err != nil {
-			return fmt.Errorf("write output: %w", err)
+		if err := writeOutput(w, before+step+"\n"); err != nil {
+			return err
 		}
 	}
 	if r.Restored != nil {
@@ -232,8 +228,5 @@ func (r serviceReport) print(w io.Writer) error {
 	if !r.DryRun {
 		return nil
 	}
-	if _, err := fmt.Fprintf(w, "\n# %s\n%s", r.Unit, r.Text); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, fmt.Sprintf("\n# %s\n%s", r.Unit, r.Text))
 }

@@ -192,10 +192,7 @@ func printReport(w io.Writer, r simulate.Report) error {
 	for _, note := range r.Notes {
 		fmt.Fprintf(b, "note: %s\n", note)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, b.String())
 }
 
 func printPlacements(b *table.Page, placements []simulate.Placement) {

@@ -310,10 +310,7 @@ func (s status) print(w io.Writer) error {
 		}
 		fmt.Fprintf(b, "problem: %s\n", p)
 	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(w, b.String())
 }
 
 // printRows prints a table below a blank line, if it has more than its header.

@@ -244,8 +244,7 @@ func printFrame(cmd *cobra.Command, format string, first *view.View, look func(c
 		return err
 	}
 	return show(cmd.OutOrStdout(), format, now, func(w io.Writer) error {
-		_, err := io.WriteString(w, top.Plain(w, first, now))
-		return err //nolint:wrapcheck // a closed standard output needs no context
+		return writeText(w, top.Plain(w, first, now))
 	})
 }
 

@@ -107,14 +107,12 @@ func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force boo
 		return fmt.Errorf("record the kernel's settings: %w", err)
 	}
 	if name == "-" {
-		_, err := w.Write(recording.Format())
-		return err //nolint:wrapcheck // the only thing that was done
+		return writeText(w, string(recording.Format()))
 	}
 	if err := writeNew("--capture", name, recording.Format(), force); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s: recorded %d files\n", name, recording.Len())
-	return err //nolint:wrapcheck // the last thing that was done
+	return writeText(w, fmt.Sprintf("%s: recorded %d files\n", name, recording.Len()))
 }
 
 // writeNew writes a complete file or none. An existing file is bad usage without force. With force the old content
@@ -164,7 +162,9 @@ func printCores(w io.Writer, t *topology.Topology) error {
 	if err := table.Write(w, rows); err != nil {
 		return err
 	}
-	return printRemarks(w, t, plain)
+	page := table.PageFor(w)
+	printRemarks(page, t, plain)
+	return writeOutput(w, page.String())
 }
 
 func idOrDash(id int) string {

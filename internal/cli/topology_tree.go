@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -39,13 +38,11 @@ func printTree(w io.Writer, t *topology.Topology) error {
 	for _, core := range t.Cores {
 		root.insertCore(core)
 	}
-	if _, err := fmt.Fprintln(w, paint(bold, summary(t))); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	if err := root.print(w, "", paint); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return printRemarks(w, t, paint)
+	page := table.PageFor(w)
+	page.WriteString(paint(bold, summary(t)) + "\n")
+	root.print(page, "", paint)
+	printRemarks(page, t, paint)
+	return writeOutput(w, page.String())
 }
 
 // branches returns sockets, dies, nodes and L3 domains, outer branches first. It omits a die that is the whole socket.
@@ -114,27 +111,19 @@ func (r *branch) insertCore(core topology.Core) {
 }
 
 // print writes everything below the branch.
-func (r *branch) print(w io.Writer, indent string, paint painter) error {
+func (r *branch) print(page *table.Page, indent string, paint painter) {
 	groups := coreLines(r.cores, indent)
 	for i, lines := range groups {
 		sign, below := limbs(i+1 == len(groups) && len(r.branches) == 0)
-		text := indent + sign + strings.Join(lines, "\n"+indent+below)
-		if _, err := fmt.Fprintln(w, text); err != nil {
-			return err //nolint:wrapcheck // wrapped by printTree
-		}
+		page.WriteString(indent + sign + strings.Join(lines, "\n"+indent+below) + "\n")
 	}
 	// The stable sort leaves branches without CPUs last and in the order of ids.
 	slices.SortStableFunc(r.branches, func(a, b *branch) int { return a.cpus.Compare(b.cpus) })
 	for i, b := range r.branches {
 		sign, below := limbs(i+1 == len(r.branches))
-		if _, err := fmt.Fprintln(w, indent+sign+paint(bold, b.title)+strings.Join(b.lines(indent+below, table.WidthOf(w)), "\n")); err != nil {
-			return err //nolint:wrapcheck // wrapped by printTree
-		}
-		if err := b.print(w, indent+below, paint); err != nil {
-			return err
-		}
+		page.WriteString(indent + sign + paint(bold, b.title) + strings.Join(b.lines(indent+below, page.Columns()), "\n") + "\n")
+		b.print(page, indent+below, paint)
 	}
-	return nil
 }
 
 // lines returns the text after the title, in lines that fit the screen. The lines after the first begin with indent,
@@ -208,25 +197,18 @@ func summary(t *topology.Topology) string {
 }
 
 // printRemarks prints CPU sets and warnings that are not in the tree.
-func printRemarks(w io.Writer, t *topology.Topology, paint painter) error {
-	var errs []error
+func printRemarks(page *table.Page, t *topology.Topology, paint painter) {
 	for _, set := range []struct {
 		name string
 		cpus cpuset.Set
 	}{{"offline", t.Offline}, {"isolated", t.Isolated}, {"nohz_full", t.NoHzFull}, {"reserved", t.Reserved}} {
 		if !set.cpus.IsEmpty() {
-			_, err := fmt.Fprintf(w, "%s: %s\n", set.name, cpusText(set.cpus))
-			errs = append(errs, err)
+			fmt.Fprintf(page, "%s: %s\n", set.name, cpusText(set.cpus))
 		}
 	}
 	for _, warning := range t.Warnings {
-		_, err := fmt.Fprintln(w, paint(yellow, "warning:"), warning)
-		errs = append(errs, err)
+		fmt.Fprintf(page, "%s %s\n", paint(yellow, "warning:"), warning)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
 }
 
 // cpusText formats a set. It shows only the ends of a long list, as on machines that number their CPUs across sockets;

@@ -195,8 +195,7 @@ func (p profiles) list() []listedProfile {
 }
 
 func printLine(w io.Writer, line string) error {
-	_, err := io.WriteString(w, wrapLines(line, table.WidthOf(w)))
-	return err //nolint:wrapcheck // the only thing that was done
+	return writeText(w, wrapLines(line, table.WidthOf(w)))
 }
 
 func printProfiles(w io.Writer, list []listedProfile) error {

@@ -242,9 +242,7 @@ func (j *tuneJob) with(work func(*tuner.Tuner) error) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range u.Notes() {
-		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	printNotes(j.cmd, u.Notes())
 	return errors.Join(work(u), u.Close())
 }
 
@@ -286,9 +284,7 @@ func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tun
 
 // ahead prints notes about the next boot.
 func (j *tuneJob) ahead(record tuner.Applied) {
-	for _, note := range record.Ahead(j.root.FS()) {
-		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	printNotes(j.cmd, record.Ahead(j.root.FS()))
 }
 
 // divide plans a profile. It refuses a profile that cannot be applied completely, or that conflicts with another

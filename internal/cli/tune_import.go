@@ -107,6 +107,5 @@ func printImport(w io.Writer, result tune.Import) error {
 	if err := encode(&b, "yaml", result.Profile); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nAs a profile:\n\n%s", b.String())
-	return err //nolint:wrapcheck // the only thing that was done
+	return writeText(w, fmt.Sprintf("\nAs a profile:\n\n%s", b.String()))
 }

@@ -245,8 +245,7 @@ func printPlan(w io.Writer, plan tune.Plan) error {
 	for _, f := range plan.Findings {
 		fmt.Fprintf(&b, "%s: %s: %s\n", f.Severity, f.Code, f.Text)
 	}
-	_, err := io.WriteString(w, wrapLines(b.String(), table.WidthOf(w)))
-	return err //nolint:wrapcheck // the only thing that was done
+	return writeText(w, wrapLines(b.String(), table.WidthOf(w)))
 }
 
 // wholePlan is the least width at which a plan is one table.

@@ -51,11 +51,9 @@ arguments stay pending.`,
 				record, _ := u.Applied()
 				job.ahead(record)
 				if record.Outlives() && record.Args.Stage == tuner.Permanent {
-					_, err := fmt.Fprintf(cmd.OutOrStdout(), "profile %s is committed; its boot arguments stay for good, or until berth tune rollback\n", record.Profile.Name)
-					return err //nolint:wrapcheck // the only thing that was done
+					return writeText(cmd.OutOrStdout(), "profile "+record.Profile.Name+" is committed; its boot arguments stay for good, or until berth tune rollback\n")
 				}
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "profile %s stays until the next boot, or berth tune rollback\n", record.Profile.Name)
-				return err //nolint:wrapcheck // the only thing that was done
+				return writeText(cmd.OutOrStdout(), "profile "+record.Profile.Name+" stays until the next boot, or berth tune rollback\n")
 			})
 		},
 	}
@@ -92,9 +90,7 @@ the same time. berth rollback does the same, and also puts back the agent's chan
 				return err
 			}
 			done = done.parted()
-			for _, note := range done.notes {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-			}
+			printNotes(cmd, done.notes)
 			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error { return printRestored(w, done.lines, o.dryRun) })
 			return errors.Join(err, done.failed)
 		},
@@ -333,9 +329,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: a host profile is due to be undone: %v\n", err)
 		return
 	}
-	for _, note := range u.Notes() {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
+	printNotes(cmd, u.Notes())
 	_ = u.Close() // everything due was undone
 }
 

@@ -33,8 +33,7 @@ func newVersionCommand(g *globals) *cobra.Command {
 			}
 			b := build{g.program.Version, g.program.Commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			return show(cmd.OutOrStdout(), format, b, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "version   %s\ncommit    %s\ngo        %s\nplatform  %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.Platform)
-				return err //nolint:wrapcheck // a closed standard output needs no context
+				return writeText(w, fmt.Sprintf("version   %s\ncommit    %s\ngo        %s\nplatform  %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.Platform))
 			})
 		},
 	}

@@ -181,10 +181,7 @@ func printLink(cmd *cobra.Command, config string) error {
 
 // writeLink prints the link to a page.
 func writeLink(cmd *cobra.Command, address string) error {
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/\n", address); err != nil {
-		return fmt.Errorf("write output: %w", err)
-	}
-	return nil
+	return writeOutput(cmd.OutOrStdout(), "http://"+address+"/\n")
 }
 
 // showRecording serves a recording until the user quits.
