@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/scheduler/simulate"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // milli is one CPU in the unit of pod requests.
@@ -138,7 +139,7 @@ func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 func refusedPlace(n placement.Node, o *placement.Occupancy, no placement.Refusal) error {
 	switch no.Code {
 	case placement.Promised, placement.TooLarge:
-		return fmt.Errorf("does not fit: fewer than %s: there are %d", count(int(no.Want/milli), "free CPU"), no.Have/milli)
+		return fmt.Errorf("does not fit: fewer than %s: there are %d", unit.Count(int(no.Want/milli), "free CPU"), no.Have/milli)
 	case placement.SharedPool:
 		return fmt.Errorf("does not fit: %s (--whole-machine gives out the last core too)", simulate.Detail(n, o, no))
 	default:

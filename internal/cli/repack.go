@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/scheduler/relocation"
 	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 var errManifestsOnly = errors.New("--filename: only allowed with --dry-run: what manifests describe is on paper")
@@ -170,7 +171,7 @@ func (o *repackOptions) objects(cmd *cobra.Command) (simulate.Objects, error) {
 func repacksText(r simulate.Repacks) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d free CPUs, %s free as a whole, %s may be moved\n",
-		r.Node, r.Fragmentation.FreeCPUs, count(r.Fragmentation.FreeL3, "L3 domain"), count(len(r.Movable), "pod"))
+		r.Node, r.Fragmentation.FreeCPUs, unit.Count(r.Fragmentation.FreeL3, "L3 domain"), unit.Count(len(r.Movable), "pod"))
 	for i := range r.Plans {
 		printRepack(&b, "", &r.Plans[i])
 	}

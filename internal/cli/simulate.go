@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/scheduler/simulate"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/table"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 func newSimulateCommand(g *globals) *cobra.Command {
@@ -102,10 +103,10 @@ func showReport(cmd *cobra.Command, format string, r simulate.Report) error {
 func unwelcome(r simulate.Report, strict bool) error {
 	var errs []error
 	if n := len(r.Pending); n > 0 {
-		errs = append(errs, fmt.Errorf("%s pending", count(n, "pod")+map[bool]string{true: " stays", false: " stay"}[n == 1]))
+		errs = append(errs, fmt.Errorf("%s pending", unit.Count(n, "pod")+map[bool]string{true: " stays", false: " stay"}[n == 1]))
 	}
 	if warnings := warningsOf(r); strict && len(warnings) > 0 {
-		errs = append(errs, fmt.Errorf("%s (--strict)", count(len(warnings), "warning")))
+		errs = append(errs, fmt.Errorf("%s (--strict)", unit.Count(len(warnings), "warning")))
 	}
 	return errors.Join(errs...)
 }
@@ -154,7 +155,7 @@ func gapsText(gaps []simulate.Gap) string {
 
 // reportTitle summarizes a report in one line.
 func reportTitle(r simulate.Report) string {
-	return fmt.Sprintf("%s placed, %d pending, %s", count(len(r.Placements), "pod"), len(r.Pending), count(len(r.Nodes), "node"))
+	return fmt.Sprintf("%s placed, %d pending, %s", unit.Count(len(r.Placements), "pod"), len(r.Pending), unit.Count(len(r.Nodes), "node"))
 }
 
 // printReport formats a report for people.
@@ -258,7 +259,7 @@ const detailsShown = 8
 func printNodeReasons(b *strings.Builder, nodes []simulate.NodeReason) {
 	for i, n := range nodes {
 		if i == detailsShown {
-			fmt.Fprintf(b, "  … and %s more (-o json has all)\n", count(len(nodes)-i, "node"))
+			fmt.Fprintf(b, "  … and %s more (-o json has all)\n", unit.Count(len(nodes)-i, "node"))
 			return
 		}
 		fmt.Fprintf(b, "  %s: %s\n", n.Node, n.Detail)
@@ -331,7 +332,7 @@ func nodePictures(nodes []simulate.Node, shown int) (pictures []picture.Picture,
 		pictures = append(pictures, p)
 	}
 	if drawn > shown {
-		more = fmt.Sprintf("… and %s more with pinned pods", count(drawn-shown, "node"))
+		more = fmt.Sprintf("… and %s more with pinned pods", unit.Count(drawn-shown, "node"))
 	}
 	return pictures, more, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/table"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // branch is one line of the tree with its subtree.
@@ -186,13 +187,13 @@ func summary(t *topology.Topology) string {
 	for _, n := range t.Nodes {
 		memory += n.MemoryBytes
 	}
-	threads := count(most, "thread") + " a core"
+	threads := unit.Count(most, "thread") + " a core"
 	if fewest < most {
 		threads = "up to " + threads
 	}
 	return strings.Join([]string{
-		count(t.Online.Size(), "CPU"), count(len(t.Cores), "core"), threads, count(len(t.Sockets), "socket"),
-		count(len(t.Nodes), "NUMA node"), count(len(t.L3), "L3"), table.Bytes(memory), "topology " + t.Hash(),
+		unit.Count(t.Online.Size(), "CPU"), unit.Count(len(t.Cores), "core"), threads, unit.Count(len(t.Sockets), "socket"),
+		unit.Count(len(t.Nodes), "NUMA node"), fmt.Sprintf("%d L3", len(t.L3)), table.Bytes(memory), "topology " + t.Hash(),
 	}, ", ")
 }
 
@@ -227,13 +228,6 @@ func cpusText(s cpuset.Set) string {
 	head := list[:strings.LastIndexByte(list[:start], ',')]
 	tail := list[strings.LastIndexByte(list, ',')+1:]
 	return fmt.Sprintf("%d CPUs %s,…,%s", s.Size(), head, tail)
-}
-
-func count(n int, what string) string {
-	if n != 1 && what != "L3" {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // painter applies a terminal style to a text.

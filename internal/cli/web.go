@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/agent/web"
 	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/cli/fleet"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // errToken means that the agent shows its page only to requests with a token.
@@ -197,16 +198,8 @@ func showRecording(cmd *cobra.Command, name string, port uint16) error {
 	if err := writeLink(cmd, l.Addr().String()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s of %s; Ctrl-C ends it\n", counted(recording.Frames, "moment"), name)
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s of %s; Ctrl-C ends it\n", unit.Count(recording.Frames, "moment"), name)
 	return recording.Serve(cmd.Context(), l, slog.New(slog.DiscardHandler))
-}
-
-// counted formats a number with its noun.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func readRecording(name string) (*web.Recording, error) {

@@ -2,9 +2,9 @@ package place
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Desired returns the desired state of every container that is not stopped, in the order of pods (scheduled earlier,
@@ -154,17 +154,10 @@ func (o *outcome) sharedWhy() string {
 	if o.pinned == 1 {
 		why += " has exclusive CPUs"
 	} else {
-		why += " and " + plural(o.pinned-1, "other") + " have exclusive CPUs"
+		why += " and " + unit.Count(o.pinned-1, "other") + " have exclusive CPUs"
 	}
 	if o.pool.Divided() {
 		why += ", and offline work cores of its own"
 	}
 	return why
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // page is the page below the header.
@@ -100,19 +101,11 @@ func (s *screen) body() []string {
 	}
 }
 
-// workloads formats a number of workloads.
-func workloads(n int) string {
-	if n == 1 {
-		return "1 workload"
-	}
-	return fmt.Sprintf("%d workloads", n)
-}
-
 // header shows the agent's version, a summary, and what is wrong.
 func (s *screen) header() []string {
 	v := s.now
 	text := fmt.Sprintf("berth top %s  %s  %s by %s  load %s",
-		clean(v.Version), v.At.Format("15:04:05"), workloads(len(v.Workloads)), s.order, percent(meanLoad(v)))
+		clean(v.Version), v.At.Format("15:04:05"), unit.Count(len(v.Workloads), "workload"), s.order, percent(meanLoad(v)))
 	if n := len(v.Problems); n > 0 {
 		text += fmt.Sprintf("  problems: %d", n)
 	}

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Outline describes a machine: a line with its totals, and a line per NUMA node with its CPUs, memory and L3 domains.
 func Outline(t *topology.Topology) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "topology: %s, %s, %s, %s\n", count(len(t.Sockets), "socket"), count(len(t.Nodes), "NUMA node"),
-		count(len(t.Cores), "core"), count(t.Online.Size(), "CPU"))
+	fmt.Fprintf(&b, "topology: %s, %s, %s, %s\n", unit.Count(len(t.Sockets), "socket"), unit.Count(len(t.Nodes), "NUMA node"),
+		unit.Count(len(t.Cores), "core"), unit.Count(t.Online.Size(), "CPU"))
 	for i, node := range t.Nodes {
 		branch := "├─"
 		if i == len(t.Nodes)-1 {
@@ -26,11 +27,4 @@ func Outline(t *topology.Topology) string {
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/scheduler/repack"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 const (
@@ -166,7 +167,7 @@ func (c *Cluster) Repacks(name string, moves int) (Repacks, bool) {
 func (r *Repacks) add(one Repack, plan repack.Plan) bool {
 	what := one.Pod
 	if what == "" {
-		what = counted(one.L3s, "whole L3 domain")
+		what = unit.Count(one.L3s, "whole L3 domain")
 	}
 	if !plan.Found {
 		if !plan.Exact {
@@ -186,7 +187,7 @@ func (r *Repacks) add(one Repack, plan repack.Plan) bool {
 func (r *Repack) Text() string {
 	room := "room for " + r.Pod
 	if r.Pod == "" {
-		room = counted(r.L3s, "whole L3 domain")
+		room = unit.Count(r.L3s, "whole L3 domain")
 	}
-	return fmt.Sprintf("node %s has %s after %s", r.Node, room, counted(len(r.Moves), "move"))
+	return fmt.Sprintf("node %s has %s after %s", r.Node, room, unit.Count(len(r.Moves), "move"))
 }

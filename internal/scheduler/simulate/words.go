@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Detail returns a node's refusal in words, with the figures of the node. If the shared pool needs the last whole core,
@@ -33,15 +34,7 @@ func Detail(n placement.Node, o *placement.Occupancy, no placement.Refusal) stri
 }
 
 // countOf returns a number of CPUs with the noun.
-func countOf(cpus int) string { return counted(cpus, "CPU") }
-
-// counted returns a number with a noun that has a regular plural.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+func countOf(cpus int) string { return unit.Count(cpus, "CPU") }
 
 // counting returns a number of CPUs with the verb.
 func counting(cpus int) string {

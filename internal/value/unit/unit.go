@@ -4,11 +4,12 @@
 // The kernel uses microseconds of wall clock for quota, period and burst (Micros), and nanoseconds or microseconds of
 // CPU time for its counters (CPUTime). It has no unit for a rate, which is a quota divided by its period (CPUs). Credit
 // is CPU time that may be fractional and negative (CPUSeconds). Conversions are methods; there is no arithmetic between
-// different types without a conversion.
+// different types without a conversion. Count is for what has no type of its own.
 package unit
 
 import (
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -104,3 +105,11 @@ func (s CPUSeconds) Per(d time.Duration) CPUs {
 
 // MilliCPUs returns n thousandths of a CPU, the unit in which Kubernetes counts.
 func MilliCPUs(n int64) CPUs { return CPUs(float64(n) / 1000) }
+
+// Count returns n with its noun, whose plural is regular.
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/isolate"
 	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // reader prints the report of isolate for people.
@@ -63,21 +64,14 @@ func (n *Node) cores() string {
 // line describes the boundary.
 func (n *Node) line() string {
 	if n.Cores == byQuota {
-		return fmt.Sprintf("boundary: offline work uses at most %.4g CPUs, online work %.1f (needs %s): %s", n.Quota, n.Use, inCores(n.Need), n.Reason)
+		return fmt.Sprintf("boundary: offline work uses at most %.4g CPUs, online work %.1f (needs %s): %s", n.Quota, n.Use, unit.Count(n.Need, "core"), n.Reason)
 	}
 	since := ""
 	if n.Since != nil {
 		since = " since " + n.Since.Format("15:04:05")
 	}
 	return fmt.Sprintf("boundary: online %s (use %.1f CPUs, need %s), offline %s (low %s)%s: %s",
-		cmp.Or(n.Online, "none"), n.Use, inCores(n.Need), cmp.Or(n.Offline, "none"), inCores(n.Low), since, n.Moved)
-}
-
-func inCores(n int) string {
-	if n == 1 {
-		return "1 core"
-	}
-	return fmt.Sprintf("%d cores", n)
+		cmp.Or(n.Online, "none"), n.Use, unit.Count(n.Need, "core"), cmp.Or(n.Offline, "none"), unit.Count(n.Low, "core"), since, n.Moved)
 }
 
 // Workload implements capability.Reader. The reader of place prints the CPUs of a workload, and the reason.
