@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/node/apiclient"
 )
 
 // annotateLimit is the timeout of a request.
@@ -40,7 +41,7 @@ type annotator struct {
 	pods func(namespace string) podPatcher
 	held func() bool
 	log  *slog.Logger
-	wake chan struct{}
+	wake apiclient.Wake
 
 	mu      sync.Mutex
 	desired map[note]*desired
@@ -53,28 +54,11 @@ func (a *annotator) want(pod Object, key string, value *string) {
 	a.mu.Lock()
 	a.desired[note{pod, key}] = &desired{value: value}
 	a.mu.Unlock()
-	a.soon()
-}
-
-func (a *annotator) soon() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	a.wake.Soon()
 }
 
 func (a *annotator) run(ctx context.Context) {
-	for {
-		pause := a.step(ctx)
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-a.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+	for a.wake.Pause(ctx, a.step(ctx)) {
 	}
 }
 

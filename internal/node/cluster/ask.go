@@ -25,7 +25,7 @@ type asker struct {
 	kubelet PodLister // nil for none
 	node    string
 	wake    func()
-	now     chan struct{}
+	now     apiclient.Wake // requests a list, subject to askLeast
 
 	mu   sync.Mutex
 	pods []*Pod
@@ -38,14 +38,6 @@ func newAsker(kubelet PodLister, node string, wake func()) *asker {
 	return &asker{kubelet: kubelet, node: node, wake: wake, now: make(chan struct{}, 1)}
 }
 
-// soon requests a list, subject to askLeast.
-func (a *asker) soon() {
-	select {
-	case a.now <- struct{}{}:
-	default:
-	}
-}
-
 // setAway sets whether the kubelet is asked often.
 func (a *asker) setAway(away bool) {
 	a.mu.Lock()
@@ -53,7 +45,7 @@ func (a *asker) setAway(away bool) {
 	a.away = away
 	a.mu.Unlock()
 	if changed && away {
-		a.soon()
+		a.now.Soon()
 	}
 }
 
@@ -73,13 +65,7 @@ func (a *asker) run(ctx context.Context) {
 		if !apiclient.Pause(ctx, askLeast) {
 			return
 		}
-		timer := time.NewTimer(a.pause() - askLeast)
-		select {
-		case <-ctx.Done():
-		case <-a.now:
-		case <-timer.C:
-		}
-		timer.Stop()
+		a.now.Pause(ctx, a.pause()-askLeast)
 	}
 }
 

@@ -21,14 +21,6 @@ const (
 	assembleLeast = 5 * time.Millisecond
 )
 
-// soon asks for a new snapshot.
-func (c *Client) soon() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
 // lost remembers that the API server removed a pod. The kubelet lists the pod a while longer, and an older list of the
 // kubelet must not bring it back.
 func (c *Client) lost(pod *Pod) {
@@ -87,12 +79,9 @@ func (c *Client) make(now time.Time) {
 	}
 	c.current.Store(next)
 	if last.Node.UID != next.Node.UID {
-		c.topology.soon()
+		c.topology.wake.Soon()
 	}
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
+	c.changed.Soon()
 }
 
 func (c *Client) pods(now, awaySince time.Time) ([]*Pod, Source) {
@@ -173,9 +162,9 @@ func (c *Client) held() bool { return c.lessee.current().Held }
 
 // onLease wakes the writers, which may now be allowed to write, and requests a new snapshot.
 func (c *Client) onLease() {
-	c.topology.soon()
-	c.notes.soon()
-	c.soon()
+	c.topology.wake.Soon()
+	c.notes.wake.Soon()
+	c.wake.Soon()
 }
 
 // owner returns a reference to the node, so that its objects are deleted with it; nil while the node is unknown.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/node/apiclient"
 )
 
 // PodLister is the kubelet of this node.
@@ -45,8 +46,8 @@ type Options struct {
 type Client struct {
 	options Options
 	current atomic.Pointer[Snapshot]
-	changed chan struct{}
-	wake    chan struct{}
+	// changed is for the readers of snapshots; wake asks for a new snapshot.
+	changed, wake apiclient.Wake
 
 	link     *link
 	watches  *watches
@@ -83,10 +84,10 @@ func newClient(options Options, api clients) *Client {
 		options: options, changed: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		link: newLink(time.Now()), gone: map[string]time.Time{}, reviews: api.reviews,
 	}
-	c.link.doubt = c.soon
+	c.link.doubt = c.wake.Soon
 	c.current.Store(&Snapshot{Node: options.Memory.Node})
-	c.watches = newWatches(api.reads, options.Node, c.link, c.soon, c.lost)
-	c.asker = newAsker(options.Kubelet, options.Node, c.soon)
+	c.watches = newWatches(api.reads, options.Node, c.link, c.wake.Soon, c.lost)
+	c.asker = newAsker(options.Kubelet, options.Node, c.wake.Soon)
 	c.lessee = &lessee{
 		client: api.leases, name: options.Node,
 		identity: options.Identity, link: c.link, owner: c.owner, changed: c.onLease,
@@ -129,7 +130,7 @@ func (c *Client) Changed() <-chan struct{} { return c.changed }
 
 // Refresh asks the kubelet for its pods soon, at most 5 times a second, for example because the runtime starts a pod
 // that is in no Snapshot.
-func (c *Client) Refresh() { c.asker.soon() }
+func (c *Client) Refresh() { c.asker.now.Soon() }
 
 // Publish sets the NodeTopology of this node: the spec when it differs from the present spec, the status at most once
 // in 10 seconds. Conditions need a reason of one word and no time; Publish sets the time when their status changes. A

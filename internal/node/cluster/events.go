@@ -75,7 +75,7 @@ type poster struct {
 	node   string
 	uid    func() string
 	log    *slog.Logger
-	wake   chan struct{}
+	wake   apiclient.Wake
 
 	mu      sync.Mutex
 	queue   []Event
@@ -111,20 +111,15 @@ func (t *poster) add(e Event) {
 		t.dropped++
 	}
 	t.mu.Unlock()
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	t.wake.Soon()
 }
 
 func (t *poster) run(ctx context.Context) {
 	failures, forgot := 0, time.Now()
 	for {
-		pause := countEvery
 		if !t.flush(ctx) {
 			failures++
-			pause = backoff(failures)
-			if !apiclient.Pause(ctx, pause) { // New events wait too.
+			if !apiclient.Pause(ctx, backoff(failures)) { // New events wait too.
 				return
 			}
 			continue
@@ -134,15 +129,9 @@ func (t *poster) run(ctx context.Context) {
 			t.forget(now)
 			forgot = now
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !t.wake.Pause(ctx, countEvery) {
 			return
-		case <-t.wake:
-		case <-timer.C:
 		}
-		timer.Stop()
 	}
 }
 

@@ -159,7 +159,7 @@ func TestNotTheAgentOfTheNode(t *testing.T) {
 			t.Errorf("%d requests", n)
 		}
 		held.Store(true)
-		a.soon()
+		a.wake.Soon()
 		synctest.Wait()
 		if n := len(client.Actions()); n != 1 {
 			t.Errorf("%d requests, want 1", n)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/node/apiclient"
 )
 
 const (
@@ -32,7 +33,7 @@ type publisher struct {
 	held   func() bool
 	owner  func() *metav1.OwnerReference
 	log    *slog.Logger
-	wake   chan struct{}
+	wake   apiclient.Wake
 
 	mu     sync.Mutex
 	spec   *v1alpha1.NodeTopologySpec
@@ -51,27 +52,11 @@ func (p *publisher) publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.No
 	p.mu.Lock()
 	p.spec, p.status = spec, status
 	p.mu.Unlock()
-	p.soon()
-}
-
-func (p *publisher) soon() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.Soon()
 }
 
 func (p *publisher) run(ctx context.Context) {
-	for {
-		timer := time.NewTimer(p.step(ctx))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-p.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+	for p.wake.Pause(ctx, p.step(ctx)) {
 	}
 }
 
