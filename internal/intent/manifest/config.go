@@ -71,7 +71,7 @@ func parseConfig(path string, text []byte) (v1alpha1.AgentConfig, error) {
 	data := []byte("{}") // an empty file only lacks its required fields
 	if len(documents) == 1 {
 		var err error
-		if data, err = documents[0].toJSON(); err != nil {
+		if data, err = documents[0].JSON(); err != nil {
 			return v1alpha1.AgentConfig{}, fmt.Errorf("%s: %w", path, err)
 		}
 	}

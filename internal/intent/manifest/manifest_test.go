@@ -284,9 +284,9 @@ func FuzzText(f *testing.F) {
 }
 
 // mustBeOne asks the parser itself whether anything follows a document.
-func mustBeOne(t *testing.T, d document) {
+func mustBeOne(t *testing.T, d Document) {
 	t.Helper()
-	if _, err := d.toJSON(); err != nil {
+	if _, err := d.JSON(); err != nil {
 		return
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(d.text))

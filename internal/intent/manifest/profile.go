@@ -40,7 +40,7 @@ func ParseProfile(file string, text []byte) (ProfileFile, error) {
 	data := []byte("{}") // an empty file only lacks its required fields
 	if len(documents) == 1 {
 		var err error
-		if data, err = documents[0].toJSON(); err != nil {
+		if data, err = documents[0].JSON(); err != nil {
 			return p, fmt.Errorf("%s: %w", file, err)
 		}
 		p.lines = fieldLines(documents[0])
@@ -78,13 +78,13 @@ func (p ProfileFile) line(field string) int {
 
 // fieldLines returns the lines of the fields of a document. A field with an unusual key may have another path here than
 // in the messages; then line finds the field around it.
-func fieldLines(d document) map[string]int {
+func fieldLines(d Document) map[string]int {
 	lines := map[string]int{}
 	var root yaml.Node
 	if err := yaml.Unmarshal(d.text, &root); err != nil || len(root.Content) == 0 {
 		return lines // the conversion to JSON reports the mistake
 	}
-	nodeLines(root.Content[0], "", d.line-1, lines)
+	nodeLines(root.Content[0], "", d.Line-1, lines)
 	return lines
 }
 

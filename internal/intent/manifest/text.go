@@ -25,10 +25,20 @@ var (
 	errTooLarge   = fmt.Errorf("larger than %d bytes", maxFile)
 )
 
-// document is one YAML document of a file.
-type document struct {
-	line int // of the file where the text begins, from 1
+// Document is one YAML document of a text.
+type Document struct {
+	// Line is the line where its text begins, from 1.
+	Line int
 	text []byte
+}
+
+// Documents cuts a text into its YAML documents; JSON is also YAML. It omits documents without content. Text that is
+// not UTF-8, or has line ends that only YAML knows, is v1alpha1.ErrInvalid.
+func Documents(text []byte) ([]Document, error) {
+	if !isText(text) {
+		return nil, fmt.Errorf("%w: %w", v1alpha1.ErrInvalid, errNotText)
+	}
+	return splitDocuments(text), nil
 }
 
 // readText returns the content of a regular file of at most maxFile bytes.
@@ -66,21 +76,21 @@ func isText(text []byte) bool {
 
 // splitDocuments cuts a file at the lines that begin with "---" or "...". YAML forbids such lines inside a document,
 // even in quoted text and block scalars. Documents without content are omitted; directives (%YAML) are not content.
-func splitDocuments(text []byte) []document {
+func splitDocuments(text []byte) []Document {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
-	var all []document
-	current := document{line: 1}
+	var all []Document
+	current := Document{Line: 1}
 	for number, line := range bytes.SplitAfter(text, []byte("\n")) {
 		if isMarker(line) {
 			all = append(all, current)
-			current = document{line: number + 1}
+			current = Document{Line: number + 1}
 			line = append([]byte("   "), line[3:]...)
 		}
 		current.text = append(current.text, line...)
 	}
-	var filled []document
+	var filled []Document
 	for _, d := range append(all, current) {
 		if hasContent(d.text) {
 			filled = append(filled, d)
@@ -107,9 +117,10 @@ func hasContent(text []byte) bool {
 	return false
 }
 
-// toJSON converts a document. Line numbers in the error are those of the file.
-func (d document) toJSON() ([]byte, error) {
-	padded := append(bytes.Repeat([]byte("\n"), d.line-1), d.text...)
+// JSON converts the document. Invalid YAML, a duplicate key and text after the end are v1alpha1.ErrInvalid; line
+// numbers in the error are those of the whole text.
+func (d Document) JSON() ([]byte, error) {
+	padded := append(bytes.Repeat([]byte("\n"), d.Line-1), d.text...)
 	data, err := yaml.YAMLToJSONStrict(padded)
 	if err == nil {
 		err = isAll(padded)

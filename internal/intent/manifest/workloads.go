@@ -128,14 +128,14 @@ func (l *loader) text(path string, text []byte) {
 	for _, d := range documents {
 		name := path
 		if len(documents) > 1 {
-			name = fmt.Sprintf("%s:%d", path, d.line)
+			name = fmt.Sprintf("%s:%d", path, d.Line)
 		}
 		l.document(name, d)
 	}
 }
 
-func (l *loader) document(file string, d document) {
-	data, err := d.toJSON()
+func (l *loader) document(file string, d Document) {
+	data, err := d.JSON()
 	if err != nil {
 		l.problem(Invalid, file, "", fmt.Errorf("%s: %w", file, err))
 		return
