@@ -29,58 +29,42 @@ const (
 // CPUs and groups. An empty string and a nil pointer mean unknown.
 type Config struct {
 	// CPUManagerPolicy is none or static.
-	CPUManagerPolicy string
+	CPUManagerPolicy string `json:"cpuManagerPolicy"`
 	// MemoryManagerPolicy is None or Static.
-	MemoryManagerPolicy string
+	MemoryManagerPolicy string `json:"memoryManagerPolicy"`
 	// TopologyManagerPolicy is none, best-effort, restricted or single-numa-node.
-	TopologyManagerPolicy string
+	TopologyManagerPolicy string `json:"topologyManagerPolicy"`
 	// ReservedSystemCPUs is empty if none are reserved, or if that is unknown.
-	ReservedSystemCPUs cpuset.Set
+	ReservedSystemCPUs cpuset.Set `json:"-"`
 	// CgroupDriver is cgroupfs or systemd, and CgroupRoot the group in which the kubelet creates kubepods.
-	CgroupDriver, CgroupRoot string
+	CgroupDriver string `json:"cgroupDriver"`
+	CgroupRoot   string `json:"cgroupRoot"`
 	// CgroupsPerQOS reports whether pods have groups at all.
-	CgroupsPerQOS *bool
+	CgroupsPerQOS *bool `json:"cgroupsPerQOS"`
 	// CPUCFSQuota reports whether CPU limits are enforced at all, and CPUCFSQuotaPeriod is the period of their quotas,
 	// for example "100ms".
-	CPUCFSQuota       *bool
-	CPUCFSQuotaPeriod string
+	CPUCFSQuota       *bool  `json:"cpuCFSQuota"`
+	CPUCFSQuotaPeriod string `json:"cpuCFSQuotaPeriod"`
 	// ContainerRuntimeEndpoint is the runtime's endpoint, for example unix:///run/containerd/containerd.sock.
-	ContainerRuntimeEndpoint string
+	ContainerRuntimeEndpoint string `json:"containerRuntimeEndpoint"`
 }
 
 // fields are the fields of the kubelet's document.
 type fields struct {
-	APIVersion               string `json:"apiVersion"`
-	Kind                     string `json:"kind"`
-	CPUManagerPolicy         string `json:"cpuManagerPolicy"`
-	MemoryManagerPolicy      string `json:"memoryManagerPolicy"`
-	TopologyManagerPolicy    string `json:"topologyManagerPolicy"`
-	ReservedSystemCPUs       string `json:"reservedSystemCPUs"`
-	CgroupDriver             string `json:"cgroupDriver"`
-	CgroupRoot               string `json:"cgroupRoot"`
-	CgroupsPerQOS            *bool  `json:"cgroupsPerQOS"`
-	CPUCFSQuota              *bool  `json:"cpuCFSQuota"`
-	CPUCFSQuotaPeriod        string `json:"cpuCFSQuotaPeriod"`
-	ContainerRuntimeEndpoint string `json:"containerRuntimeEndpoint"`
+	Config
+
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Reserved   string `json:"reservedSystemCPUs"`
 }
 
 func (f fields) config() (Config, error) {
-	reserved, err := cpuset.Parse(f.ReservedSystemCPUs)
+	reserved, err := cpuset.Parse(f.Reserved)
 	if err != nil {
 		return Config{}, fmt.Errorf("reservedSystemCPUs: %w: %w", ErrMalformed, err)
 	}
-	return Config{
-		CPUManagerPolicy:         f.CPUManagerPolicy,
-		MemoryManagerPolicy:      f.MemoryManagerPolicy,
-		TopologyManagerPolicy:    f.TopologyManagerPolicy,
-		ReservedSystemCPUs:       reserved,
-		CgroupDriver:             f.CgroupDriver,
-		CgroupRoot:               f.CgroupRoot,
-		CgroupsPerQOS:            f.CgroupsPerQOS,
-		CPUCFSQuota:              f.CPUCFSQuota,
-		CPUCFSQuotaPeriod:        f.CPUCFSQuotaPeriod,
-		ContainerRuntimeEndpoint: f.ContainerRuntimeEndpoint,
-	}, nil
+	f.ReservedSystemCPUs = reserved
+	return f.Config, nil
 }
 
 // ReadConfig reads the kubelet's configuration file (its flag --config). A field that the file lacks is unknown: the
