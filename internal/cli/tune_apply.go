@@ -145,23 +145,18 @@ func (g *globals) tuneJob(cmd *cobra.Command, config string) (*tuneJob, func(), 
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := g.openRoot()
-	if err != nil {
-		return nil, nil, err
-	}
-	host, closeHost, err := g.tuneHost(root, stateDir)
+	host, closeHost, err := g.tuneHost(stateDir)
 	if err == nil {
 		host.Keep, err = g.keep(cmd, config)
 		if host.Groups != nil {
-			host.Mems = narrowing.OnHost(root, host.Groups, kernel.Monotonic).Within(cmd.Context())
+			host.Mems = narrowing.OnHost(host.Root, host.Groups, kernel.Monotonic).Within(cmd.Context())
 		}
 	}
 	if err != nil {
 		closeHost()
-		_ = root.Close() // nothing was written
 		return nil, nil, err
 	}
-	return &tuneJob{g: g, cmd: cmd, root: root, host: host}, func() { closeHost(); _ = root.Close() }, nil
+	return &tuneJob{g: g, cmd: cmd, root: host.Root, host: host}, closeHost, nil
 }
 
 // tuneState returns the stateDir of the agent's file, or the default. With --root it is inside that tree.
@@ -178,30 +173,34 @@ func (g *globals) tuneDir(stateDir string) string {
 	return filepath.Join(g.Root, stateDir)
 }
 
-// tuneHost returns the host below root. It has units only on the host itself, because thread ids mean nothing in a
-// directory. The returned function releases the resources.
-func (g *globals) tuneHost(root *hostfs.Root, stateDir string) (tuner.Host, func(), error) {
-	nothing := func() {}
+// tuneHost opens the host, or the directory that --root names. The host has units only if it is not a directory,
+// because thread ids mean nothing there. The returned function releases the resources, also after an error.
+func (g *globals) tuneHost(stateDir string) (tuner.Host, func(), error) {
+	root, err := g.openRoot()
+	if err != nil {
+		return tuner.Host{}, func() {}, err
+	}
+	closeRoot := func() { _ = root.Close() } // nothing is written through it
 	boot, err := kernel.BootID(root)
 	if err != nil {
-		return tuner.Host{}, nothing, g.hostError(err)
+		return tuner.Host{}, closeRoot, g.hostError(err)
 	}
 	host := tuner.Host{
 		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: root, Boot: boot,
 		Now: time.Now, Boottime: kernel.Boottime,
 	}
 	if g.Root != "/" {
-		return host, nothing, nil
+		return host, closeRoot, nil
 	}
 	if host.Groups, err = cgroup.Open(root); err != nil && !errors.Is(err, cgroup.ErrNoHierarchy) {
-		return host, nothing, fmt.Errorf("find cgroups: %w", err)
+		return host, closeRoot, fmt.Errorf("find cgroups: %w", err)
 	}
 	if !systemd.Runs() {
-		return host, nothing, nil
+		return host, closeRoot, nil
 	}
 	units := systemd.New()
 	host.Units = units
-	return host, units.Close, nil
+	return host, func() { units.Close(); closeRoot() }, nil
 }
 
 // keep returns a function that starts this program again for the deadline. Paths are absolute, because it runs in

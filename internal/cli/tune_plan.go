@@ -82,16 +82,11 @@ func (g *globals) held(cmd *cobra.Command, config string, plan tune.Plan) (tune.
 	if nothing, err := isNothing(stateDir); nothing || err != nil {
 		return plan, err
 	}
-	root, err := g.openRoot()
-	if err != nil {
-		return plan, err
-	}
-	defer root.Close()
-	host, closeHost, err := g.tuneHost(root, stateDir)
-	if err != nil {
-		return plan, err
-	}
+	host, closeHost, err := g.tuneHost(stateDir)
 	defer closeHost()
+	if err != nil {
+		return plan, err
+	}
 	return host.Held(plan)
 }
 

@@ -114,16 +114,11 @@ func (g *globals) undoTune(stateDir string, o rollbackOptions) (undone, error) {
 	if !is && len(snapshot.Entries) == 0 && snapshot.Damage == nil {
 		return undone{lines: []restored{}}, nil
 	}
-	root, err := g.openRoot()
-	if err != nil {
-		return undone{}, err
-	}
-	defer root.Close()
-	host, closeHost, err := g.tuneHost(root, stateDir)
-	if err != nil {
-		return undone{}, err
-	}
+	host, closeHost, err := g.tuneHost(stateDir)
 	defer closeHost()
+	if err != nil {
+		return undone{}, err
+	}
 	host.Salvage, host.Leave = true, o.leave
 	if o.dryRun {
 		entries, dropped := snapshot.Of(host.Boot)
@@ -310,12 +305,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 	if err != nil || !is {
 		return
 	}
-	root, err := g.openRoot()
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	host, closeHost, err := g.tuneHost(root, stateDir)
+	host, closeHost, err := g.tuneHost(stateDir)
 	defer closeHost()
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
