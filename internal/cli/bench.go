@@ -79,11 +79,7 @@ the same arrivals: about ten arms a repetition.`,
   berth bench burst --neighbours 8 --out DIR          # among others that burst as well
   berth bench burst --duration 10m --reps 1 --no-abusers --arms 'unlimited,quota only,berth'   # one long run`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if err := errors.Join(checkThreshold(*threshold), f.checkGiven(cmd)); err != nil {
 				return err
 			}
@@ -103,7 +99,7 @@ the same arrivals: about ten arms a repetition.`,
 				}
 				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteTable(w, report) })
 			})
-		},
+		}),
 	}
 	f.register(cmd)
 	return cmd
@@ -231,11 +227,7 @@ func newBenchAgent(g *globals, threshold *int) *cobra.Command {
 		Use:   "agent",
 		Short: "What the agent itself costs: memory, CPU per group, writes",
 		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if err := errors.Join(checkThreshold(*threshold), checkGroups(o.Groups)); err != nil {
 				return err
 			}
@@ -248,7 +240,7 @@ func newBenchAgent(g *globals, threshold *int) *cobra.Command {
 				}
 				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteAgentTable(w, report) })
 			})
-		},
+		}),
 	}
 	cmd.Flags().IntSliceVar(&o.Groups, "groups", []int{10, 100, 250}, "numbers of groups, ascending")
 	cmd.Flags().DurationVar(&o.Measure, "duration", 20*time.Second, "how long each number is measured")

@@ -32,11 +32,7 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 		Example: `  berth bench interference --quick
   berth bench interference --out DIR`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			trial := o // report wrong flags before anything is made
 			trial.Machine.CPUs = 1
 			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Duration), fillInterference(&trial)); err != nil {
@@ -54,7 +50,7 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 				}
 				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteInterferenceTable(w, report) })
 			})
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of fourteen")

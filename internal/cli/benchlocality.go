@@ -34,11 +34,7 @@ emulated the mechanism is verified, the benefit is not measured.`,
   berth bench locality --out DIR
   berth bench locality --redis --keys 1000000`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			run := o
 			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Limited), fillLocality(cmd.Flags(), &run)); err != nil {
 				return err
@@ -58,7 +54,7 @@ emulated the mechanism is verified, the benefit is not measured.`,
 				}
 				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteLocalityTable(w, report) })
 			})
-		},
+		}),
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "less memory, shorter passes, two repetitions")

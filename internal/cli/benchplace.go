@@ -110,11 +110,7 @@ func benchmark[O, R any](
 	g *globals, resolve func() (O, error),
 	run func(context.Context, O, bench.Machine, func(string)) (*R, error), table func(io.Writer, *R) error,
 ) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		format, err := g.format("table", "json", "yaml")
-		if err != nil {
-			return err
-		}
+	return formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 		o, err := resolve()
 		if err != nil {
 			return err
@@ -131,7 +127,7 @@ func benchmark[O, R any](
 			return err
 		}
 		return errors.Join(err, show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return table(w, report) }))
-	}
+	})
 }
 
 // benchMachine describes this machine for a benchmark without groups.

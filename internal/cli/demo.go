@@ -32,11 +32,7 @@ limit, and with the same limit and Berth's agent, and compares them in one table
 Then it kills the agent, rolls back, and shows that every file reads as before.
 Needs root; takes less than two minutes; Ctrl-C at any time leaves the host clean.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if err := checkThreshold(threshold); err != nil {
 				return err
 			}
@@ -47,7 +43,7 @@ Needs root; takes less than two minutes; Ctrl-C at any time leaves the host clea
 				home.Place.Threshold = threshold
 				return runDemo(ctx, cmd, format, root, demoOptions(home, machine, duration))
 			})
-		},
+		}),
 	}
 	cmd.Flags().DurationVar(&duration, "duration", duration, "time under load, all three arms together")
 	thresholdFlag(cmd.Flags(), &threshold)

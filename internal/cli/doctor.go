@@ -53,11 +53,7 @@ command lines, environment or host names; --root reads such a file.`,
   berth doctor --bundle host.txtar
   berth doctor --root host.txtar`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if err := o.check(cmd, g.Root); err != nil {
 				return err
 			}
@@ -72,7 +68,7 @@ command lines, environment or host names; --root reads such a file.`,
 			}
 			report := doctor.Examine(before, now)
 			return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return printFindings(w, report) })
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().DurationVar(&o.interval, "interval", standardInterval, "time between the two samples")

@@ -49,6 +49,17 @@ func (g *globals) format(allowed ...string) (string, error) {
 	return g.Output, nil
 }
 
+// formatted returns the run function of a command with the three usual formats, and more.
+func formatted(g *globals, run func(cmd *cobra.Command, args []string, format string) error, more ...string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		format, err := g.format(append([]string{"table", "json", "yaml"}, more...)...)
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, format)
+	}
+}
+
 // joined lists names for a message.
 func joined[S ~string](names []S) string {
 	texts := make([]string, len(names))

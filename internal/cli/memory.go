@@ -123,11 +123,7 @@ moved pages may fill (room). The command only reads.`,
   berth memory show redis --watch`,
 		Args:              f.args,
 		ValidArgsFunction: f.complete(g),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			look := func() error { return f.show(cmd, g, args, format) }
 			if !watch {
 				return look()
@@ -135,7 +131,7 @@ moved pages may fill (room). The command only reads.`,
 			notes := &freshNotes{to: cmd.ErrOrStderr()}
 			cmd.SetErr(notes)
 			return watched(cmd.Context(), cmd.OutOrStdout(), format, func() error { notes.next(); return look() })
-		},
+		}),
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every second, until Ctrl-C")

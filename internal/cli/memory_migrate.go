@@ -85,16 +85,12 @@ is moving (exit code 4).`,
   berth memory migrate --pid 4711 --to 0`,
 		Args:              f.args,
 		ValidArgsFunction: f.complete(g),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			if err := f.check(cmd, g); err != nil {
 				return err
 			}
 			return f.migrate(cmd, g, args, format)
-		},
+		}),
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&f.to, "to", "", "move to these `NODES`, as 0 or 0-1, instead of those of its CPUs")

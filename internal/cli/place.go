@@ -71,11 +71,7 @@ Exit code 1 says that the container does not fit, and why.`,
   berth place --cpus 4 --policy SpreadByPCPUs --topology machine.json -o json
   berth place --cpus 4 -o svg >place.svg`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml", formatSVG)
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			p, err := f.place(cmd, g)
 			if err != nil {
 				return err
@@ -84,7 +80,7 @@ Exit code 1 says that the container does not fit, and why.`,
 				return p.draw(cmd.OutOrStdout())
 			}
 			return show(cmd.OutOrStdout(), format, p, p.print)
-		},
+		}, formatSVG),
 	}
 	f.register(cmd)
 	return cmd

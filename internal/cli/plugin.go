@@ -57,11 +57,7 @@ there. It reads NodeTopologies, nodes, pods and Leases of the cluster, one list
 request each.`,
 		Example: "  berth status\n  berth status -o json",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			objects, _, err := kube.observe(cmd.Context())
 			if err != nil {
 				return err
@@ -71,7 +67,7 @@ request each.`,
 				report.Nodes = append(report.Nodes, nodeReport{objects.Topologies[i].Name, objects.Topologies[i].Status})
 			}
 			return show(cmd.OutOrStdout(), format, report, report.print)
-		},
+		}),
 	}
 	kube.registerCluster(cmd)
 	return cmd

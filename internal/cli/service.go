@@ -58,11 +58,7 @@ replace (exit code 2). With --remove it stops the agent, removes the unit and pu
 every original value, as berth rollback does. The agent's file stays.`,
 		Example: "  berth install-systemd --dry-run\n  berth install-systemd --remove",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if g.Root != "/" && !f.dryRun {
 				return usageError(fmt.Errorf("--root %s: %s changes the live host without --dry-run; allowed: /", g.Root, cmd.CommandPath()))
 			}
@@ -79,7 +75,7 @@ every original value, as berth rollback does. The agent's file stays.`,
 				return foreignDiffers(err)
 			}
 			return errors.Join(show(cmd.OutOrStdout(), format, report, report.print), err)
-		},
+		}),
 	}
 	configFlag(cmd, &f.config)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the unit and what would be done, and change nothing")

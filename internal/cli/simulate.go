@@ -53,11 +53,7 @@ warning: a key that is mistyped, or whose value or field does not count.`,
   berth simulate -f nodes.yaml -f go-demo.yaml --repack
   berth topology -o json >node-a.json && berth simulate -f node-a.json -f pods/ -o json
   kubectl get nodes,nodetopologies,pods -A -o json | berth simulate -f - -f new.yaml`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml", formatSVG)
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			names := append(slices.Clone(files), args...)
 			if len(names) == 0 {
 				return usageError(fmt.Errorf("--filename: missing: allowed: files with manifests, directories, or - for standard input"))
@@ -80,7 +76,7 @@ warning: a key that is mistyped, or whose value or field does not count.`,
 				return err
 			}
 			return unwelcome(report, strict)
-		},
+		}, formatSVG),
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "manifests: a `FILE`, a directory, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&plans, "repack", false, "plan the fewest moves that make room for a pod which stays pending because of fragmentation")

@@ -103,11 +103,7 @@ with all of it, then lines with the changes (docs/view.md). berth web --replay F
 such a recording.`,
 		Example: "  berth status\n  berth status -o json\n  sudo berth status --watch -o json > node.jsonl",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if watch {
 				return watchStatus(cmd, format, config)
 			}
@@ -119,7 +115,7 @@ such a recording.`,
 				return err
 			}
 			return s.drift()
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().BoolVar(&watch, "watch", false, "with -o json: print what changes until Ctrl-C, for berth web --replay")

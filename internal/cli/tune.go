@@ -143,11 +143,7 @@ editors that check and complete YAML.`,
 		Example: `  berth tune list
   berth tune list --schema >profile.schema.json`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			if schema {
 				if format == "table" {
 					format = "json"
@@ -164,7 +160,7 @@ editors that check and complete YAML.`,
 			return show(cmd.OutOrStdout(), format, map[string]any{"profiles": list, "applied": now}, func(w io.Writer) error {
 				return errors.Join(printProfiles(w, list), printLine(w, "\n"+now.String()+"\n"))
 			})
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of a profile instead")

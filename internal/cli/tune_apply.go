@@ -91,11 +91,7 @@ undoes what it has written, for example if a value changed.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			if err := checkConfirm(confirm); err != nil {
 				return err
 			}
@@ -113,7 +109,7 @@ undoes what it has written, for example if a value changed.`,
 				return err
 			}
 			return show(cmd.OutOrStdout(), format, job.result, func(w io.Writer) error { return printApplied(w, job.result) })
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	cmd.Flags().DurationVar(&confirm, "confirm", 2*time.Minute, "how long until everything is undone unless you commit it")

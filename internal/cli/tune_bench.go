@@ -86,11 +86,7 @@ before the first run.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			options, err := f.read(cmd, args[1:])
 			if err != nil {
 				return err
@@ -105,7 +101,7 @@ before the first run.`,
 				return err
 			}
 			return show(cmd.OutOrStdout(), format, found, func(w io.Writer) error { return printCompared(w, found) })
-		},
+		}),
 	}
 	configFlag(cmd, &f.config)
 	cmd.Flags().StringVar(&f.metric, "metric", "", "`REGEX` that finds the value in the output; without it the value is the time")

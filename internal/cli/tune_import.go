@@ -33,11 +33,7 @@ and writes nothing.`,
   berth tune import /etc/tuned/my-profile/tuned.conf -o json
   sysctl -a | berth tune import - --root machine.txtar`,
 		Args: oneArg("a file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			text, err := orInterrupted(cmd.Context(), func() ([]byte, error) { return readFileOr(args[0], cmd.InOrStdin()) })
 			if ctx := cmd.Context(); ctx.Err() != nil {
 				return fmt.Errorf("import %s: %w", args[0], ctx.Err())
@@ -59,7 +55,7 @@ and writes nothing.`,
 			}
 			result := tune.Read(name, string(text), knob.Open(tree), included(tree))
 			return show(cmd.OutOrStdout(), format, result, func(w io.Writer) error { return printImport(w, result) })
-		},
+		}),
 	}
 }
 

@@ -42,11 +42,7 @@ machine, for example because it names CPUs that the machine does not have.`,
   berth tune plan hpc-sched --root machine.txtar`,
 		Args:              oneArg("the name of a profile or a path"),
 		ValidArgsFunction: g.completeProfile,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, args []string, format string) error {
 			whole, _, err := g.profiles().open(args[0])
 			if err != nil {
 				return err
@@ -64,7 +60,7 @@ machine, for example because it names CPUs that the machine does not have.`,
 				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: it is not known whether the agent holds a setting: %v\n", err)
 			}
 			return show(cmd.OutOrStdout(), format, plan, func(w io.Writer) error { return printPlan(w, plan) })
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	return cmd

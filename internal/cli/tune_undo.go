@@ -73,11 +73,7 @@ it (exit code 4). The original and the profile stay on record until the value is
 original again, or until --leave-drifted accepts the other value. The agent may run at
 the same time. berth rollback does the same, and also puts back the agent's changes.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			stateDir, _, err := whereChanged(cmd, config)
 			if err != nil {
 				return err
@@ -93,7 +89,7 @@ the same time. berth rollback does the same, and also puts back the agent's chan
 			printNotes(cmd, done.notes)
 			err = show(cmd.OutOrStdout(), format, done.lines, func(w io.Writer) error { return printRestored(w, done.lines, o.dryRun) })
 			return errors.Join(err, done.failed)
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	o.flags(cmd)
@@ -170,11 +166,7 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
 Exit code 4 says that a setting is not ok, pending or dormant, or that no profile is
 applied. The command writes nothing.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			stateDir, err := g.tuneState(cmd, config)
 			if err != nil {
 				return err
@@ -188,7 +180,7 @@ applied. The command writes nothing.`,
 			}
 			err = show(cmd.OutOrStdout(), format, result, func(w io.Writer) error { return printVerified(w, result) })
 			return errors.Join(err, verdict(result))
-		},
+		}),
 	}
 	configFlag(cmd, &config)
 	return cmd

@@ -26,15 +26,11 @@ func newVersionCommand(g *globals) *cobra.Command {
 		Long:    "Shows how this program was built: its version and commit, the Go release and the platform.",
 		Example: "  berth version\n  berth version -o json",
 		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := g.format("table", "json", "yaml")
-			if err != nil {
-				return err
-			}
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			b := build{g.program.Version, g.program.Commit, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 			return show(cmd.OutOrStdout(), format, b, func(w io.Writer) error {
 				return writeText(w, fmt.Sprintf("version   %s\ncommit    %s\ngo        %s\nplatform  %s\n", b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.Platform))
 			})
-		},
+		}),
 	}
 }
