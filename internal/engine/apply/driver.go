@@ -129,6 +129,24 @@ func (k Kinds) Values() plan.Kinds {
 	return values
 }
 
+// Of returns kinds of target that share the driver that open returns for each call.
+func Of(values plan.Kinds, open func(Call) Driver) Kinds { return Shared(values, &opening{open}) }
+
+// Shared returns kinds of target with the same Opener.
+func Shared(values plan.Kinds, opener Opener) Kinds {
+	kinds := make(Kinds, len(values))
+	for name, kind := range values {
+		kinds[name] = Kind{Kind: kind, Opener: opener}
+	}
+	return kinds
+}
+
+// opening makes a function an Opener.
+type opening struct{ open func(Call) Driver }
+
+// Open implements Opener.
+func (o *opening) Open(call Call) Driver { return o.open(call) }
+
 // call has the open drivers of one call.
 type call struct {
 	kinds  Kinds

@@ -48,16 +48,8 @@ func UpdateGRUB(root *hostfs.Root) Generate {
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root, generate Generate) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{root, generate}}}
+	return apply.Of(Values(), func(call apply.Call) apply.Driver { return &files{root, generate, call} })
 }
-
-type opener struct {
-	root     *hostfs.Root
-	generate Generate
-}
-
-// Open returns a driver for one call.
-func (o *opener) Open(call apply.Call) apply.Driver { return &files{o.root, o.generate, call} }
 
 type files struct {
 	root     *hostfs.Root

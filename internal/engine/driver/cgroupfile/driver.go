@@ -44,11 +44,7 @@ func Kinds(host Host, units Units) apply.Kinds {
 
 func kindsOf(host knownHost, units Units, aside *Aside) apply.Kinds {
 	opener := &opener{host: host, units: units, aside: aside, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
-	kinds := apply.Kinds{}
-	for name, kind := range Values() {
-		kinds[name] = apply.Kind{Kind: kind, Opener: opener}
-	}
-	return kinds
+	return apply.Shared(Values(), opener)
 }
 
 // knownHost is a host and the state of its kernel: processes that do not answer.

@@ -56,13 +56,8 @@ func joined(_ plan.Target, v, recorded plan.Value) bool { return v == Some && re
 
 // Kinds returns the kind of target for the groups of a host.
 func Kinds(host *cgroup.Host) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: opener{host}}}
+	return apply.Of(Values(), func(call apply.Call) apply.Driver { return &cookies{host, call} })
 }
-
-type opener struct{ host *cgroup.Host }
-
-// Open returns a driver for one call.
-func (o opener) Open(call apply.Call) apply.Driver { return &cookies{host: o.host, call: call} }
 
 type cookies struct {
 	host *cgroup.Host

@@ -20,14 +20,9 @@ func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same, Mangled: resca
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{root}}}
-}
-
-type opener struct{ root *hostfs.Root }
-
-// Open returns a driver for one call.
-func (o *opener) Open(call apply.Call) apply.Driver {
-	return &files{root: o.root, call: call, trees: make(map[string]*hostfs.Root), dirs: make(map[string]*hostfs.Dir)}
+	return apply.Of(Values(), func(call apply.Call) apply.Driver {
+		return &files{root: root, call: call, trees: make(map[string]*hostfs.Root), dirs: make(map[string]*hostfs.Dir)}
+	})
 }
 
 // files is the driver. It opens each directory once per call, so that all reads and writes of the call use the same

@@ -21,14 +21,9 @@ func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{root: root}}}
-}
-
-type opener struct{ root *hostfs.Root }
-
-// Open returns a driver for one call.
-func (o *opener) Open(call apply.Call) apply.Driver {
-	return &interrupts{root: o.root, call: call, files: make(map[string]string)}
+	return apply.Of(Values(), func(call apply.Call) apply.Driver {
+		return &interrupts{root: root, call: call, files: make(map[string]string)}
+	})
 }
 
 // interrupts is the driver. It checks once per call whether each interrupt is still the same.

@@ -77,15 +77,10 @@ func Values() plan.Kinds { return plan.Kinds{Driver: {Same: same}} }
 
 // Kinds returns the kind of target for the host below root.
 func Kinds(root *hostfs.Root) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: opener{root}}}
+	return apply.Of(Values(), func(call apply.Call) apply.Driver { return &bans{root, call} })
 }
 
 func same(_ plan.Target, a, b plan.Value) bool { return a == b }
-
-type opener struct{ root *hostfs.Root }
-
-// Open returns a driver for one call.
-func (o opener) Open(call apply.Call) apply.Driver { return &bans{o.root, call} }
 
 type bans struct {
 	root *hostfs.Root

@@ -29,20 +29,12 @@ type Slice func() (time.Duration, error)
 
 // Kinds returns the kind of target for the groups of a host.
 func Kinds(host *cgroup.Host, base Slice) apply.Kinds {
-	return apply.Kinds{Driver: {Kind: Values()[Driver], Opener: &opener{host, base}}}
+	return apply.Of(Values(), func(call apply.Call) apply.Driver { return &threads{host, base, call} })
 }
-
-type opener struct {
-	host *cgroup.Host
-	base Slice
-}
-
-// Open returns a driver for one call.
-func (o *opener) Open(call apply.Call) apply.Driver { return &threads{opener: o, call: call} }
 
 type threads struct {
-	*opener
-
+	host *cgroup.Host
+	base Slice
 	call apply.Call
 }
 
