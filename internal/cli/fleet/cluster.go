@@ -62,10 +62,10 @@ func Follow(ctx context.Context, cfg *rest.Config, log *slog.Logger) (*Cluster, 
 	ctx, end := context.WithCancel(ctx)
 	c := &Cluster{
 		access: access, server: cfg.Host, log: log, end: end,
-		nodes:      newKind("nodes", sourceOf(access.client.Nodes(), ""), &v1.Node{}),
+		nodes:      newKind("nodes", apiclient.SourceOf(access.client.Nodes(), ""), &v1.Node{}),
 		topologies: newKind(v1alpha1.NodeTopologyResource, cache.NewListWatchFromClient(own, v1alpha1.NodeTopologyResource, "", fields.Everything()), &v1alpha1.NodeTopology{}),
-		pods:       newKind("pods", sourceOf(access.client.Pods(""), simulate.Running), &v1.Pod{}),
-		leases:     newKind("leases", sourceOf(leases, ""), &coordination.Lease{}),
+		pods:       newKind("pods", apiclient.SourceOf(access.client.Pods(""), simulate.Running), &v1.Pod{}),
+		leases:     newKind("leases", apiclient.SourceOf(leases, ""), &coordination.Lease{}),
 	}
 	for _, k := range c.kinds() {
 		c.done.Go(func() { k.follow(ctx) })

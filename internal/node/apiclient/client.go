@@ -1,5 +1,6 @@
 // Package apiclient connects to an API server for Berth's own kinds and the few kinds of Kubernetes that Berth uses. It
-// also has the pauses between requests, and limits the text of an event to the server's maximum.
+// also copies objects to a store as they change, has the pauses between requests, and limits the text of an event to the
+// server's maximum.
 //
 // Each client knows the kinds of one group. The clientset of client-go knows all kinds: that is 10 MB of program, and 5
 // MB of memory even in an agent without an API server.

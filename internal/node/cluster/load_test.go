@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/node/apiclient"
 )
 
 // counted is an API server with one empty node, which counts its requests.
@@ -239,7 +240,7 @@ func TestAwayIsNoticed(t *testing.T) {
 				t.Fatal("nothing is noticed")
 			}
 			server.set(nil)
-			time.Sleep(watchRetryMax + 3*assembleEvery)
+			time.Sleep(apiclient.FollowRetryMax + 3*assembleEvery)
 			if away := c.Snapshot().Away; away != nil {
 				t.Fatal("still away:", away)
 			}

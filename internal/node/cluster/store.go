@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+
+	"github.com/berth-project/berth/internal/node/apiclient"
 )
 
 // store holds the objects of a watch, reduced to the fields that Berth needs. A cache.Reflector writes to it: no queue,
@@ -115,37 +112,7 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 func (*store[T]) Resync() error { return nil }
 
 // Transformer shrinks large objects before the Reflector collects them.
-func (s *store[T]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) {
-		dropFat(object)
-		return object, nil
-	}
-}
-
-// dropFat removes the managed fields, which no code here reads.
-func dropFat(object any) {
-	if o, ok := object.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-}
-
-// Retries of a watch start soon and then slow down, to spare an API server that many nodes reach at once when it
-// returns.
-const (
-	watchRetry    = 500 * time.Millisecond
-	watchRetryMax = 10 * time.Second
-	watchReset    = time.Minute
-)
-
-// lister lists and watches the objects of one kind and one field selector.
-type lister struct {
-	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	// ended is called with the result of each request.
-	ended func(error)
-	// client tells the Reflector whether it can stream a list.
-	client any
-}
+func (s *store[T]) Transformer() cache.TransformFunc { return apiclient.Slim }
 
 // retriedBlindly reports whether the Reflector would sleep after err even if its context ends. After other errors, the
 // end of the context ends the pause.
@@ -153,26 +120,13 @@ func retriedBlindly(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
 
-// follow copies the objects that l lists into s until ctx ends.
-func follow[T any](ctx context.Context, l lister, s *store[T], example runtime.Object, selector string) {
-	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			options.FieldSelector = selector
-			list, err := l.list(ctx, options)
-			l.ended(err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			options.FieldSelector = selector
-			w, err := l.watch(ctx, options)
-			l.ended(err)
-			if err != nil && retriedBlindly(err) {
-				return nil, fmt.Errorf("%w: %s", errWatch, err.Error())
-			}
-			return w, err
-		},
-	}, l.client)
-	cache.NewReflectorWithOptions(source, example, s, cache.ReflectorOptions{
-		Backoff: &wait.Backoff{Duration: watchRetry, Cap: watchRetryMax, Steps: 100, Factor: 2, Jitter: 1},
-	}).RunWithContext(klog.NewContext(ctx, klog.Logger{})) // ended logs it once, klog every time.
+// follow copies the objects of source into s until ctx ends. ended is called with the result of each request.
+func follow[T any](ctx context.Context, source *cache.ListWatch, s *store[T], example runtime.Object, ended func(error)) {
+	apiclient.Follower{Source: source, Example: example, Ended: func(_ context.Context, watched bool, err error) error {
+		ended(err)
+		if watched && err != nil && retriedBlindly(err) {
+			return fmt.Errorf("%w: %s", errWatch, err.Error())
+		}
+		return err
+	}}.Into(ctx, s)
 }

@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/berth-project/berth/internal/intent/strategy"
 	"github.com/berth-project/berth/internal/node/apiclient"
@@ -73,43 +71,22 @@ func (w *watches) run(ctx context.Context, spawn func(func())) {
 }
 
 func (w *watches) followPods(ctx context.Context) {
-	pods := w.client.Pods(metav1.NamespaceAll)
-	follow(ctx, lister{
-		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return pods.List(ctx, o) },
-		watch:  func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(ctx, o) },
-		ended:  func(err error) { w.link.watched(time.Now(), err) },
-		client: w.client,
-	}, w.pods, &v1.Pod{}, fields.OneTermEqualSelector("spec.nodeName", w.node).String())
+	source := apiclient.SourceOf(w.client.Pods(metav1.NamespaceAll), fields.OneTermEqualSelector("spec.nodeName", w.node).String())
+	follow(ctx, source, w.pods, &v1.Pod{}, func(err error) { w.link.watched(time.Now(), err) })
 }
 
 func (w *watches) followNode(ctx context.Context) {
-	nodes := w.client.Nodes()
-	follow(ctx, lister{
-		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return nodes.List(ctx, o) },
-		watch:  func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return nodes.Watch(ctx, o) },
-		ended:  func(error) {},
-		client: w.client,
-	}, w.nodes, &v1.Node{}, byName(w.node))
+	follow(ctx, apiclient.SourceOf(w.client.Nodes(), byName(w.node)), w.nodes, &v1.Node{}, func(error) {})
 }
 
 // followConfigMap follows one ConfigMap by name: the agent's rights cover only these names.
 func (w *watches) followConfigMap(ctx context.Context, name strategy.Name, s *store[configMap]) {
 	namespace, short := name.Split()
-	configMaps := w.client.ConfigMaps(namespace)
-	follow(ctx, lister{
-		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return configMaps.List(ctx, o)
-		},
-		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return configMaps.Watch(ctx, o)
-		},
-		ended: func(err error) {
-			if apierrors.IsForbidden(err) {
-				s.setListed()
-			}
-		},
-		client: w.client,
-	}, s, &v1.ConfigMap{}, byName(short))
+	follow(ctx, apiclient.SourceOf(w.client.ConfigMaps(namespace), byName(short)), s, &v1.ConfigMap{}, func(err error) {
+		if apierrors.IsForbidden(err) {
+			s.setListed()
+		}
+	})
 }
 
 func byName(name string) string {
