@@ -56,7 +56,7 @@ func (r *Root) hold(in *os.File, name, full string) (*Dir, error) {
 		_ = sub.Close() // the first error is the one to report
 		return nil, classify("stat", r.join(full), err)
 	}
-	return &Dir{root: r, dir: sub, name: full, id: idOf(info)}, nil
+	return &Dir{root: r, dir: sub, name: full, id: IDOf(info)}, nil
 }
 
 // Path returns the directory's path on the machine that runs this program.
@@ -108,7 +108,7 @@ func (d *Dir) Stat(name string) (ID, fs.FileMode, error) {
 	if err != nil {
 		return ID{}, 0, d.Explain("stat", name, err)
 	}
-	return idOf(info), info.Mode(), nil
+	return IDOf(info), info.Mode(), nil
 }
 
 // ReadDir returns the entries of the directory, sorted by name.

@@ -84,7 +84,8 @@ func retry(read func() (int, error)) (n int, err error) {
 
 func isGone(err error) bool { return errors.Is(err, unix.ENODEV) }
 
-func idOf(info fs.FileInfo) ID {
+// IDOf returns the identity of a file that the kernel described.
+func IDOf(info fs.FileInfo) ID {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ID{}

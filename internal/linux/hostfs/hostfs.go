@@ -76,7 +76,7 @@ func (r *Root) ID(name string) (ID, error) {
 	if err != nil {
 		return ID{}, classify("stat", r.join(name), err)
 	}
-	return idOf(info), nil
+	return IDOf(info), nil
 }
 
 // IsDebugfs reports whether the root is a directory of debugfs.

@@ -10,10 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
-
-	"github.com/berth-project/berth/internal/linux/hostfs"
 )
 
 // maxProgram is how many bytes of a program are read, over all reads. Go's build information is at the beginning of a
@@ -141,12 +138,4 @@ func printed(r rune) rune {
 		return '?'
 	}
 	return r
-}
-
-func idOf(info os.FileInfo) hostfs.ID {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return hostfs.ID{}
-	}
-	return hostfs.ID{Dev: st.Dev, Ino: st.Ino}
 }

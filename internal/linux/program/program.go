@@ -207,7 +207,7 @@ func (l *looker) process(pid int, dir *hostfs.Dir) (p Process, follows bool, err
 	if err != nil {
 		return p, false, fmt.Errorf("program of process %d: %w", pid, err)
 	}
-	id := idOf(info)
+	id := hostfs.IDOf(info)
 	b, read := l.known[id]
 	if !read {
 		b = buildOf(file)
