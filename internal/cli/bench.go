@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ the same arrivals: about ten arms a repetition.`,
 			if err := errors.Join(checkThreshold(*threshold), f.checkGiven(cmd)); err != nil {
 				return err
 			}
-			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+			return withPlace(cmd, g, func(_ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
 				home.Place.Threshold = *threshold
 				o, err := f.resolve(home.Place, machine)
 				if err != nil {
@@ -91,13 +92,9 @@ the same arrivals: about ten arms a repetition.`,
 				}
 				o.Progress = progressTo(cmd.ErrOrStderr())
 				if f.saved {
-					return coresSaved(ctx, cmd, format, o)
+					return coresSaved(cmd, format, o)
 				}
-				report, err := bench.RunBurst(ctx, o)
-				if err != nil {
-					return fmt.Errorf("bench burst: %w", err)
-				}
-				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteTable(w, report) })
+				return measure(cmd, format, o, bench.RunBurst, bench.WriteTable)
 			})
 		}),
 	}
@@ -106,8 +103,8 @@ the same arrivals: about ten arms a repetition.`,
 }
 
 // coresSaved searches for limits and prints them.
-func coresSaved(ctx context.Context, cmd *cobra.Command, format string, o bench.BurstOptions) error {
-	report, err := bench.RunCoresSaved(ctx, o)
+func coresSaved(cmd *cobra.Command, format string, o bench.BurstOptions) error {
+	report, err := bench.RunCoresSaved(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -212,12 +209,7 @@ func (f *benchBurstFlags) fill(o *bench.BurstOptions) (credit int) {
 	if f.abuse <= 0 {
 		f.abuse = abuse
 	}
-	if o.Repetitions == 0 {
-		o.Repetitions = reps
-	}
-	if o.Duration == 0 {
-		o.Duration = duration
-	}
+	o.Repetitions, o.Duration = cmp.Or(o.Repetitions, reps), cmp.Or(o.Duration, duration)
 	return credit
 }
 
@@ -231,14 +223,10 @@ func newBenchAgent(g *globals, threshold *int) *cobra.Command {
 			if err := errors.Join(checkThreshold(*threshold), checkGroups(o.Groups)); err != nil {
 				return err
 			}
-			return withPlace(cmd, g, func(ctx context.Context, _ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+			return withPlace(cmd, g, func(_ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
 				home.Place.Threshold = *threshold
 				o.Place, o.Machine, o.Progress = home.Place, machine, progressTo(cmd.ErrOrStderr())
-				report, err := bench.RunAgentCost(ctx, o)
-				if err != nil {
-					return fmt.Errorf("bench agent: %w", err)
-				}
-				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteAgentTable(w, report) })
+				return measure(cmd, format, o, bench.RunAgentCost, bench.WriteAgentTable)
 			})
 		}),
 	}
@@ -262,7 +250,7 @@ func checkGroups(groups []int) error {
 }
 
 // placed is the function that withPlace calls.
-type placed func(context.Context, *hostfs.Root, *demo.Home, bench.Machine) error
+type placed func(*hostfs.Root, *demo.Home, bench.Machine) error
 
 // withPlace calls f with a home for groups and the facts of the machine, and closes the home afterwards.
 func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
@@ -287,7 +275,16 @@ func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", cmd.CommandPath(), err)
 	}
-	return f(cmd.Context(), root, home, machine)
+	return f(root, home, machine)
+}
+
+// measure runs a measurement of a command bench, and prints its report.
+func measure[O, R any](cmd *cobra.Command, format string, o O, run func(context.Context, O) (*R, error), table func(io.Writer, *R) error) error {
+	report, err := run(cmd.Context(), o)
+	if err != nil {
+		return fmt.Errorf("bench %s: %w", cmd.Name(), err)
+	}
+	return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return table(w, report) })
 }
 
 // unsupported marks the error of a missing privilege or kernel feature.

@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,17 +37,13 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Duration), fillInterference(&trial)); err != nil {
 				return err
 			}
-			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+			return withPlace(cmd, g, func(root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
 				run := o
 				run.Place, run.Machine, run.Root, run.Progress = home.Place, machine, root, progressTo(cmd.ErrOrStderr())
 				if err := fillInterference(&run); err != nil {
 					return err
 				}
-				report, err := bench.RunInterference(ctx, run)
-				if err != nil {
-					return fmt.Errorf("bench interference: %w", err)
-				}
-				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteInterferenceTable(w, report) })
+				return measure(cmd, format, run, bench.RunInterference, bench.WriteInterferenceTable)
 			})
 		}),
 	}
@@ -73,15 +68,8 @@ func fillInterference(o *bench.InterferenceOptions) error {
 	if o.Quick {
 		reps, duration = 3, 4*time.Second
 	}
-	if o.Repetitions == 0 {
-		o.Repetitions = reps
-	}
-	if o.Duration == 0 {
-		o.Duration = duration
-	}
-	if o.Pattern.Rate == 0 {
-		o.Pattern.Rate = min(bench.DefaultVictimRate*float64(o.Machine.CPUs), mostVictimRate)
-	}
+	o.Repetitions, o.Duration = cmp.Or(o.Repetitions, reps), cmp.Or(o.Duration, duration)
+	o.Pattern.Rate = cmp.Or(o.Pattern.Rate, min(bench.DefaultVictimRate*float64(o.Machine.CPUs), mostVictimRate))
 	if o.Work <= 0 || o.Work > load.MaxWork {
 		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
 	}

@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,20 +38,12 @@ emulated the mechanism is verified, the benefit is not measured.`,
 			if err := errors.Join(checkRuns(cmd, o.Repetitions, o.Limited), fillLocality(cmd.Flags(), &run)); err != nil {
 				return err
 			}
-			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+			return withPlace(cmd, g, func(root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
 				run.Place, run.Machine, run.Root, run.Progress = home.Place, machine, root, progressTo(cmd.ErrOrStderr())
 				if redis {
-					report, err := bench.RunRedis(ctx, run)
-					if err != nil {
-						return fmt.Errorf("bench locality: %w", err)
-					}
-					return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteRedisTable(w, report) })
+					return measure(cmd, format, run, bench.RunRedis, bench.WriteRedisTable)
 				}
-				report, err := bench.RunLocality(ctx, run)
-				if err != nil {
-					return fmt.Errorf("bench locality: %w", err)
-				}
-				return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteLocalityTable(w, report) })
+				return measure(cmd, format, run, bench.RunLocality, bench.WriteLocalityTable)
 			})
 		}),
 	}
@@ -78,9 +69,7 @@ func fillLocality(given *pflag.FlagSet, o *bench.LocalityOptions) error {
 	fillIn(given, "mib", &o.MiB, mib)
 	fillIn(given, "keys", &o.Redis.Keys, keys)
 	fillIn(given, "requests", &o.Redis.Requests, requests)
-	if o.Limited == 0 {
-		o.Limited = limited
-	}
+	o.Limited = cmp.Or(o.Limited, limited)
 	o.Window, o.Redis.Size, o.Redis.Clients = o.Limited, 4096, []int{500, 10_000}
 	for flag, number := range map[string]int{"--mib": o.MiB, "--keys": o.Redis.Keys / 1000, "--requests": o.Redis.Requests / 1000} {
 		if number < 1 || number > 1<<20 {

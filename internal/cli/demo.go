@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +38,9 @@ Needs root; takes less than two minutes; Ctrl-C at any time leaves the host clea
 			if duration < 3*time.Second || duration > demoMost {
 				return usageError(fmt.Errorf("--duration %s: allowed: 3s..%s", duration, demoMost))
 			}
-			return withPlace(cmd, g, func(ctx context.Context, root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+			return withPlace(cmd, g, func(root *hostfs.Root, home *demo.Home, machine bench.Machine) error {
 				home.Place.Threshold = threshold
-				return runDemo(ctx, cmd, format, root, demoOptions(home, machine, duration))
+				return runDemo(cmd, format, root, demoOptions(home, machine, duration))
 			})
 		}),
 	}
@@ -62,14 +61,14 @@ func demoOptions(home *demo.Home, machine bench.Machine, duration time.Duration)
 	}
 }
 
-func runDemo(ctx context.Context, cmd *cobra.Command, format string, root *hostfs.Root, o demo.Options) error {
+func runDemo(cmd *cobra.Command, format string, root *hostfs.Root, o demo.Options) error {
 	o.Progress = progressTo(cmd.ErrOrStderr())
 	machine, err := topology.Discover(root.FS())
 	if err != nil {
 		return fmt.Errorf("topology: %w", err)
 	}
 	o.Topology = demo.Outline(machine)
-	report, failed := demo.Run(ctx, o)
+	report, failed := demo.Run(cmd.Context(), o)
 	if report == nil {
 		return fmt.Errorf("demo: %w", failed)
 	}

@@ -62,11 +62,7 @@ func formatted(g *globals, run func(cmd *cobra.Command, args []string, format st
 
 // joined lists names for a message.
 func joined[S ~string](names []S) string {
-	texts := make([]string, len(names))
-	for i, name := range names {
-		texts[i] = string(name)
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(texts(names), ", ")
 }
 
 // openRoot opens the host, or the directory that --root names.
