@@ -5,7 +5,6 @@ import (
 
 	"github.com/berth-project/berth/internal/cli/picture"
 	"github.com/berth-project/berth/internal/linux/topology"
-	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // formatSVG is the format of the commands that draw.
@@ -16,20 +15,9 @@ func writeSVG(w io.Writer, title string, pictures []picture.Picture, notes ...st
 	return writeOutput(w, picture.SVG(title, pictures, notes...))
 }
 
-// efficiencyCPUs returns the CPUs of the efficiency cores.
-func efficiencyCPUs(t *topology.Topology) cpuset.Set {
-	var slow cpuset.Set
-	for _, core := range t.Cores {
-		if core.Kind == topology.KindEfficiency {
-			slow = slow.Union(core.CPUs)
-		}
-	}
-	return slow
-}
-
 // machinePicture returns a picture of a machine without holders. Each CPU shows its number.
 func machinePicture(t *topology.Topology) picture.Picture {
-	slow := efficiencyCPUs(t)
+	slow := t.Efficiency()
 	return picture.Picture{Machine: t, Numbered: true, Mark: func(cpu int) picture.Mark {
 		switch {
 		case t.Isolated.Contains(cpu):

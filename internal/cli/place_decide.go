@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -105,7 +106,7 @@ func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	ask := placement.AskOf(p.pinning)
 	ask.Request.EfficiencyCores = f.efficiency
 	t := p.machine.Topology()
-	pool := t.Online.Difference(t.Reserved).Difference(t.Isolated)
+	pool := t.Containers()
 	n := placement.Node{Machine: p.machine, AllocatableMilli: int64(pool.Size()) * milli}
 	o := placement.Occupancy{ExtraMilli: int64(p.taken.Intersect(pool).Size()) * milli}
 	if !p.taken.IsEmpty() {
@@ -130,7 +131,7 @@ func (f *placeFlags) decide(p placing) (*placedCPUs, error) {
 	placed.Why = append(simulate.Reasons(n, &ask, &answer), simulate.Remote(t, answer.CPUs)...)
 	placed.open, placed.taken = p.machine.Pinnable(), p.taken
 	if !f.efficiency {
-		placed.open = placed.open.Difference(efficiencyCPUs(t))
+		placed.open = placed.open.Difference(t.Efficiency())
 	}
 	return placed, nil
 }
@@ -149,44 +150,18 @@ func refusedPlace(n placement.Node, o *placement.Occupancy, no placement.Refusal
 
 func placedFrom(m *alloc.Machine, a *alloc.Answer) *placedCPUs {
 	t := m.Topology()
-	p := &placedCPUs{CPUs: a.CPUs, LeftEmpty: simulate.LeftEmpty(m, a), Mems: memoryNodes(t, a.CPUs), NUMANodes: []int{}, L3: []int{}, machine: t}
-	for _, n := range t.Nodes {
-		if n.CPUs.Intersects(a.CPUs) {
-			p.NUMANodes = append(p.NUMANodes, int(n.ID))
-		}
+	return &placedCPUs{
+		CPUs: a.CPUs, LeftEmpty: simulate.LeftEmpty(m, a), Mems: memoryNodes(t, a.CPUs), machine: t,
+		NUMANodes: slices.AppendSeq([]int{}, t.NodesOf(a.CPUs).All()), L3: t.L3sOf(a.CPUs), SplitCores: len(t.Partly(a.CPUs)),
 	}
-	for _, domain := range t.L3 {
-		if domain.CPUs.Intersects(a.CPUs) {
-			p.L3 = append(p.L3, int(domain.ID))
-		}
-	}
-	for _, core := range t.Cores {
-		if core.CPUs.Intersects(a.CPUs) && !core.CPUs.IsSubsetOf(a.CPUs) {
-			p.SplitCores++
-		}
-	}
-	return p
 }
 
 // memoryNodes returns the NUMA nodes of the CPUs that have memory. If none of them has memory, it returns all nodes
 // with memory. If the machine's memory is unknown, it returns the nodes of the CPUs.
 func memoryNodes(t *topology.Topology, cpus cpuset.Set) cpuset.Set {
-	var own, local, all cpuset.Set
-	for _, n := range t.Nodes {
-		if n.CPUs.Intersects(cpus) {
-			own = own.Add(int(n.ID))
-		}
-		if n.MemoryBytes > 0 {
-			all = all.Add(int(n.ID))
-		}
-	}
-	local = own.Intersect(all)
-	switch {
-	case !local.IsEmpty():
+	all := t.MemoryNodes()
+	if local := t.NodesOf(cpus).Intersect(all); !local.IsEmpty() {
 		return local
-	case !all.IsEmpty():
-		return all
-	default:
-		return own
 	}
+	return all
 }

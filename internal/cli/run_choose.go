@@ -144,7 +144,7 @@ func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus
 		return cpus, false, fmt.Errorf("no CPUs can be chosen on this machine: %w", err)
 	}
 	closed, where := t.Online.Difference(a.group.Intersect(a.inherited)), "this machine"
-	if near := cpusOfNodes(mems, t); !near.IsEmpty() {
+	if near := t.CPUsOf(mems); !near.IsEmpty() {
 		closed, where = closed.Union(t.Online.Difference(near)), "NUMA nodes "+mems.String()
 	}
 	for _, h := range a.held {
@@ -166,15 +166,4 @@ func (a surroundings) choose(n int, mems cpuset.Set, t *topology.Topology) (cpus
 	}
 	open := machine.Pinnable().Difference(closed)
 	return cpus, false, fmt.Errorf("does not fit: %s: of %s CPUs %q can be chosen, the rest is isolated, reserved, exclusive, or not among CPUs %s that this process was started with: --cpus LIST takes others", no.Detail(), where, open, a.inherited)
-}
-
-// cpusOfNodes returns the CPUs of the NUMA nodes.
-func cpusOfNodes(nodes cpuset.Set, t *topology.Topology) cpuset.Set {
-	var cpus cpuset.Set
-	for _, n := range t.Nodes {
-		if nodes.Contains(int(n.ID)) {
-			cpus = cpus.Union(n.CPUs)
-		}
-	}
-	return cpus
 }

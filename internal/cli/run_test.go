@@ -37,7 +37,7 @@ func recordedMachine(t *testing.T, name string) *topology.Topology {
 // TestRunChooses uses two sockets with two threads per core. Node 0 has CPUs 0-7,16-23.
 func TestRunChooses(t *testing.T) {
 	machine := recordedMachine(t, "vm-2s2n-smt")
-	near := cpusOfNodes(list(t, "1"), machine)
+	near := machine.CPUsOf(list(t, "1"))
 	far := machine.Online.Difference(near)
 	if near.IsEmpty() || far.IsEmpty() {
 		t.Fatalf("CPUs of node 1 %s, others %s", near, far)

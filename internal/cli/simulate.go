@@ -339,7 +339,7 @@ func nodePicture(n *simulate.Node) (picture.Picture, error) {
 	if err != nil {
 		return p, fmt.Errorf("node %s: %w", n.Name, err)
 	}
-	pinnable = pinnable.Difference(efficiencyCPUs(n.Machine()))
+	pinnable = pinnable.Difference(n.Machine().Efficiency())
 	var empty cpuset.Set
 	for _, held := range n.Held {
 		empty = empty.Union(held.LeftEmpty)

@@ -129,11 +129,11 @@ func (s *claims) remember(c *claim) {
 // who may edit the pod may write anything there: a container that runs on the CPUs keeps them, but must not lose the
 // memory next to them.
 func (s *claims) memsBeside(cpus, mems cpuset.Set) cpuset.Set {
-	m := s.machine
-	if !grant.NodesOf(m, cpus).IsSubsetOf(mems) {
+	memory := s.machine.Topology().MemoryNodes()
+	if !s.machine.Topology().NodesOf(cpus).Intersect(memory).IsSubsetOf(mems) {
 		return cpuset.Set{}
 	}
-	return mems.Intersect(grant.MemoryNodes(m))
+	return mems.Intersect(memory)
 }
 
 // findReal records which parts containers run on. An init container that runs on CPUs of the app containers, all or
@@ -172,7 +172,7 @@ func (c *container) runsOn(cpus, part, left cpuset.Set) bool {
 // cut removes the CPUs from a grant that the machine no longer has.
 func (s *claims) cut(c *claim) {
 	left, lost := make(map[string]grant.Part, len(c.has.Parts)), cpuset.Set{}
-	known := grant.MemoryNodes(s.machine)
+	known := s.machine.Topology().MemoryNodes()
 	for name, one := range c.has.Parts {
 		lost = lost.Union(one.CPUs.Difference(s.pinnable()))
 		one.CPUs, one.First, one.Mems = one.CPUs.Intersect(s.pinnable()), one.First.Intersect(s.pinnable()), one.Mems.Intersect(known)
@@ -266,7 +266,7 @@ func (s *claims) found(p *pod, m *container, written placement.Part) (grant.Part
 		}
 	}
 	if guess, guessed := p.guessed(m); guessed {
-		return grant.Part{CPUs: guess.CPUs.Intersect(s.pinnable()), Mems: guess.Mems.Intersect(grant.MemoryNodes(s.machine))}, true
+		return grant.Part{CPUs: guess.CPUs.Intersect(s.pinnable()), Mems: guess.Mems.Intersect(s.machine.Topology().MemoryNodes())}, true
 	}
 	if written.CPUs.Intersect(s.pinnable()) == one.CPUs {
 		one.Mems, one.First = s.memsBeside(one.CPUs, written.Mems), written.First.Intersect(one.CPUs)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
-	"github.com/berth-project/berth/internal/capability/place/grant"
 	"github.com/berth-project/berth/internal/capability/place/sharedpool"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -35,7 +34,7 @@ type outcome struct {
 }
 
 func (o *outcome) sum(all []*pod, taken cpuset.Set) {
-	o.pool = sharedpool.Of(o.facts.Machine.Topology(), grant.Base(o.facts.Machine), taken)
+	o.pool = sharedpool.Of(o.facts.Machine.Topology(), o.facts.Machine.Topology().Containers(), taken)
 	for _, p := range all {
 		if p.has.grant == nil {
 			continue

@@ -169,7 +169,7 @@ func (s *claims) room() *room {
 }
 
 func (r *room) core(but cpuset.Set) bool {
-	return grant.HasCore(r.machine, grant.Base(r.machine).Difference(but))
+	return r.machine.Topology().HasCore(r.machine.Topology().Containers().Difference(but))
 }
 
 // leaves reports whether a whole core remains beside this grant and the grants that o already has.

@@ -1,9 +1,7 @@
 package place
 
 import (
-	"github.com/berth-project/berth/internal/capability/place/grant"
 	"github.com/berth-project/berth/internal/capability/place/placement"
-	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -53,14 +51,9 @@ func (n *Node) Snapshot() Snapshot {
 	s := Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.where))}
 	if m := n.facts.Machine; m != nil {
 		t := m.Topology()
-		pinnable := m.Pinnable()
-		for i := range t.Cores {
-			if t.Cores[i].Kind == topology.KindEfficiency {
-				pinnable = pinnable.Difference(t.Cores[i].CPUs)
-			}
-		}
+		pinnable := m.Pinnable().Difference(t.Efficiency())
 		s.Exclusive, s.Shared, s.Offline = n.outcome.pool.Taken, n.outcome.pool.All.Difference(n.outcome.pool.Offline), n.outcome.pool.Offline
-		s.Free = placement.Givable(m, pinnable.Difference(n.outcome.pool.Taken), grant.Base(m).Difference(n.outcome.pool.Taken))
+		s.Free = placement.Givable(m, pinnable.Difference(n.outcome.pool.Taken), t.Containers().Difference(n.outcome.pool.Taken))
 		taken := n.outcome.pool.Taken
 		if s.Free.IsEmpty() { // the machine is full: the remaining CPUs are the shared pool's
 			taken = pinnable

@@ -37,14 +37,10 @@ func (t *Topology) Spec() v1alpha1.NodeTopologySpec {
 	for _, domain := range t.L3 {
 		s.L3 = append(s.L3, v1alpha1.CPUGroup{ID: int64(domain.ID), CPUs: list(domain.CPUs)})
 	}
-	var slow cpuset.Set
 	for _, core := range t.Cores {
 		s.Cores = append(s.Cores, list(core.CPUs))
-		if core.Kind == KindEfficiency {
-			slow = slow.Union(core.CPUs)
-		}
 	}
-	s.EfficiencyCPUs = list(slow)
+	s.EfficiencyCPUs = list(t.Efficiency())
 	for _, device := range t.Devices {
 		s.Devices = append(s.Devices, v1alpha1.NodeDevice{Resource: device.Resource, PerNUMANode: device.Nodes})
 	}

@@ -1,6 +1,10 @@
 package topology
 
-import "github.com/berth-project/berth/internal/value/cpuset"
+import (
+	"slices"
+
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
 
 // None is the id for "in none": a CPU without a package id, a core without an L3, a CPU that no NUMA node lists.
 const None = -1
@@ -177,6 +181,11 @@ type Cache struct {
 // CPUs returns all CPUs of the machine, online or not.
 func (t *Topology) CPUs() cpuset.Set { return t.Online.Union(t.Offline) }
 
+// Containers returns the CPUs that run containers: pinned CPUs and the shared pool.
+func (t *Topology) Containers() cpuset.Set {
+	return t.Online.Difference(t.Reserved).Difference(t.Isolated)
+}
+
 // MemoryNear returns the NUMA nodes of some CPUs, without nodes that have no memory.
 func (t *Topology) MemoryNear(cpus cpuset.Set) cpuset.Set {
 	var nodes cpuset.Set
@@ -186,4 +195,78 @@ func (t *Topology) MemoryNear(cpus cpuset.Set) cpuset.Set {
 		}
 	}
 	return nodes
+}
+
+// NodesOf returns the NUMA nodes of some CPUs.
+func (t *Topology) NodesOf(cpus cpuset.Set) cpuset.Set {
+	var nodes cpuset.Set
+	for i := range t.Nodes {
+		if t.Nodes[i].CPUs.Intersects(cpus) {
+			nodes = nodes.Add(int(t.Nodes[i].ID))
+		}
+	}
+	return nodes
+}
+
+// CPUsOf returns the CPUs of some NUMA nodes.
+func (t *Topology) CPUsOf(nodes cpuset.Set) cpuset.Set {
+	var cpus cpuset.Set
+	for i := range t.Nodes {
+		if nodes.Contains(int(t.Nodes[i].ID)) {
+			cpus = cpus.Union(t.Nodes[i].CPUs)
+		}
+	}
+	return cpus
+}
+
+// MemoryNodes returns the NUMA nodes that have memory, or all nodes if none is known to have any.
+func (t *Topology) MemoryNodes() cpuset.Set {
+	var all, some cpuset.Set
+	for i := range t.Nodes {
+		all = all.Add(int(t.Nodes[i].ID))
+		if t.Nodes[i].MemoryBytes > 0 {
+			some = some.Add(int(t.Nodes[i].ID))
+		}
+	}
+	if some.IsEmpty() {
+		return all
+	}
+	return some
+}
+
+// L3sOf returns the ids of the L3 domains of some CPUs, in the order of L3.
+func (t *Topology) L3sOf(cpus cpuset.Set) []int {
+	ids := []int{}
+	for i := range t.L3 {
+		if t.L3[i].CPUs.Intersects(cpus) {
+			ids = append(ids, int(t.L3[i].ID))
+		}
+	}
+	return ids
+}
+
+// Partly returns the cores with only some of their CPUs among cpus.
+func (t *Topology) Partly(cpus cpuset.Set) []Core {
+	return slices.DeleteFunc(slices.Clone(t.Cores), func(c Core) bool { return !c.CPUs.Intersects(cpus) || c.CPUs.IsSubsetOf(cpus) })
+}
+
+// HasCore reports whether a whole core is among the CPUs.
+func (t *Topology) HasCore(cpus cpuset.Set) bool {
+	for i := range t.Cores {
+		if core := t.Cores[i].CPUs; !core.IsEmpty() && core.IsSubsetOf(cpus) {
+			return true
+		}
+	}
+	return false
+}
+
+// Efficiency returns the CPUs of the efficiency cores.
+func (t *Topology) Efficiency() cpuset.Set {
+	var slow cpuset.Set
+	for i := range t.Cores {
+		if t.Cores[i].Kind == KindEfficiency {
+			slow = slow.Union(t.Cores[i].CPUs)
+		}
+	}
+	return slow
 }

@@ -114,7 +114,7 @@ func RunPlace(ctx context.Context, o PlaceOptions) (*PlaceReport, error) {
 
 // traces plays every trace against every arm on one machine.
 func (o PlaceOptions) traces(ctx context.Context, m PlaceMachine) ([]PlaceArm, error) {
-	capacity := m.Topology.Online.Difference(m.Topology.Reserved).Difference(m.Topology.Isolated).Size()
+	capacity := m.Topology.Containers().Size()
 	arms := placeArms()
 	results := make([]PlaceArm, len(arms))
 	for i, arm := range arms {

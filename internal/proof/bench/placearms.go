@@ -124,7 +124,7 @@ func rivalArm(a placeArm, p rivalPicker) placeArm {
 
 // checkPick returns an error if an arm's answer is wrong.
 func checkPick(t *topology.Topology, held, cpus cpuset.Set, n int) error {
-	free := t.Online.Difference(t.Reserved).Difference(t.Isolated).Difference(held)
+	free := t.Containers().Difference(held)
 	if cpus.Size() != n || !cpus.IsSubsetOf(free) {
 		return fmt.Errorf("%w: %s for %d CPUs, free are %s", ErrPick, cpus, n, free)
 	}

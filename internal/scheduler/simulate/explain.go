@@ -244,11 +244,9 @@ func compare(t *topology.Topology, has, best cpuset.Set) []Reason {
 		name, text string
 		count      func(cpuset.Set) int
 	}{
-		{"numaNodes", "NUMA nodes", func(s cpuset.Set) int {
-			return touched(t.Nodes, func(n topology.Node) cpuset.Set { return n.CPUs }, s)
-		}},
-		{"l3s", "L3 domains", func(s cpuset.Set) int { return touched(t.L3, func(d topology.L3) cpuset.Set { return d.CPUs }, s) }},
-		{"split", "cores held partly", func(s cpuset.Set) int { return partly(t, s) }},
+		{"numaNodes", "NUMA nodes", func(s cpuset.Set) int { return t.NodesOf(s).Size() }},
+		{"l3s", "L3 domains", func(s cpuset.Set) int { return len(t.L3sOf(s)) }},
+		{"split", "cores held partly", func(s cpuset.Set) int { return len(t.Partly(s)) }},
 	} {
 		value, least := term.count(has), term.count(best)
 		text := fmt.Sprintf("%s: %d; a new placement would have %d", term.text, value, least)
@@ -258,24 +256,4 @@ func compare(t *topology.Topology, has, best cpuset.Set) []Reason {
 		reasons = append(reasons, Reason{Term: term.name, Value: value, Best: least, Text: text})
 	}
 	return reasons
-}
-
-func touched[T any](domains []T, cpus func(T) cpuset.Set, s cpuset.Set) int {
-	n := 0
-	for _, domain := range domains {
-		if cpus(domain).Intersects(s) {
-			n++
-		}
-	}
-	return n
-}
-
-func partly(t *topology.Topology, s cpuset.Set) int {
-	n := 0
-	for _, core := range t.Cores {
-		if core.CPUs.Intersects(s) && !core.CPUs.IsSubsetOf(s) {
-			n++
-		}
-	}
-	return n
 }

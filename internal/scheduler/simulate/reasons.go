@@ -89,9 +89,8 @@ func emptyIn[T any](domains []T, cpus func(T) cpuset.Set, chosen, empty cpuset.S
 // Remote reports NUMA nodes of CPUs that have no memory: every access from there goes to other nodes. If the memory of
 // the machine is unknown, it returns nil.
 func Remote(t *topology.Topology, cpus cpuset.Set) []Reason {
-	own, memory := nodesOf(t, cpus)
-	far := own.Difference(memory)
-	if memory.IsEmpty() || far.IsEmpty() {
+	far := t.NodesOf(cpus).Difference(t.MemoryNodes())
+	if far.IsEmpty() {
 		return nil
 	}
 	has := "has"
@@ -100,19 +99,6 @@ func Remote(t *topology.Topology, cpus cpuset.Set) []Reason {
 	}
 	text := fmt.Sprintf("%s %s no memory: every access from CPUs there is remote", nodesText(far), has)
 	return []Reason{{Term: "remote", Value: far.Size(), Best: 0, Text: text}}
-}
-
-// nodesOf returns the NUMA nodes of CPUs, and all nodes that have memory.
-func nodesOf(t *topology.Topology, cpus cpuset.Set) (own, memory cpuset.Set) {
-	for _, n := range t.Nodes {
-		if n.CPUs.Intersects(cpus) {
-			own = own.Add(int(n.ID))
-		}
-		if n.MemoryBytes > 0 {
-			memory = memory.Add(int(n.ID))
-		}
-	}
-	return own, memory
 }
 
 // memoryReasons returns why containers may use memory of more NUMA nodes than the nodes of their CPUs, and which of the
@@ -134,22 +120,20 @@ func memoryReasons(t *topology.Topology, d *demand, containers []Container) []Re
 		texts[text] = append(texts[text], c.Name)
 	}
 	reasons := Remote(t, all)
-	_, memory := nodesOf(t, all)
 	for _, text := range order {
 		full := text
 		if names := texts[text]; len(names) < len(containers) {
 			full = strings.Join(names, ", ") + ": " + text
 		}
-		reasons = append(reasons, Reason{Term: "mems", Value: memory.Size(), Best: 1, Text: full})
+		reasons = append(reasons, Reason{Term: "mems", Value: t.MemoryNodes().Size(), Best: 1, Text: full})
 	}
 	return reasons
 }
 
 // widened returns why the memory of a container is not limited to its own NUMA nodes, "" if it is.
 func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) string {
-	own, memory := nodesOf(t, cpus)
 	mems, _ := cpuset.Parse(c.Mems) // valid: made by Decision
-	near := own.Intersect(memory)
+	near := t.MemoryNear(cpus)
 	if near.IsEmpty() || mems == near {
 		return ""
 	}

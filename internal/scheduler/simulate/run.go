@@ -221,21 +221,10 @@ func containersOf(p v1alpha1.Placement, t *topology.Topology) []Container {
 	for _, name := range slices.Sorted(maps.Keys(p.Containers)) {
 		part := p.Containers[name]
 		cpus, _ := cpuset.Parse(part.CPUs) // valid: made by Decision, or checked when read
-		c := Container{
+		all = append(all, Container{
 			Name: name, CPUs: part.CPUs, Mems: part.Mems, Policy: string(part.Policy), Domain: part.Domain,
-			NUMANodes: []int{}, L3: []int{},
-		}
-		for _, n := range t.Nodes {
-			if n.CPUs.Intersects(cpus) {
-				c.NUMANodes = append(c.NUMANodes, int(n.ID))
-			}
-		}
-		for _, domain := range t.L3 {
-			if domain.CPUs.Intersects(cpus) {
-				c.L3 = append(c.L3, int(domain.ID))
-			}
-		}
-		all = append(all, c)
+			NUMANodes: slices.AppendSeq([]int{}, t.NodesOf(cpus).All()), L3: t.L3sOf(cpus),
+		})
 	}
 	return all
 }

@@ -8,8 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berth-project/berth/internal/agent/view"
-	"github.com/berth-project/berth/internal/linux/topology"
-	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // View returns an overview of a live cluster: what is free on each node, and why each pending pod waits. Each pod is
@@ -39,7 +37,7 @@ func (n *node) view() view.Node {
 	v := view.Node{Name: n.name, Pinned: len(n.held), Pods: n.pods, Notes: []string{}}
 	if n.machine != nil {
 		pinnable := n.machine.Pinnable()
-		v.CPUs, v.L3 = pinnable.Size(), touched(n.machine.Topology().L3, func(d topology.L3) cpuset.Set { return d.CPUs }, pinnable)
+		v.CPUs, v.L3 = pinnable.Size(), len(n.machine.Topology().L3sOf(pinnable))
 		free := n.fragmentation()
 		v.FreeCPUs, v.FreeL3, v.Fragmentation = max(0, free.FreeCPUs-n.occupancy.Unknown), free.FreeL3, free.Percent
 	}

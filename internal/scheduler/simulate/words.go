@@ -15,7 +15,7 @@ func Detail(n placement.Node, o *placement.Occupancy, no placement.Refusal) stri
 		return no.Detail()
 	}
 	t := n.Machine.Topology()
-	free := t.Online.Difference(t.Reserved).Difference(t.Isolated).Difference(o.Taken.CPUs())
+	free := t.Containers().Difference(o.Taken.CPUs())
 	smallest := 0
 	for _, core := range t.Cores {
 		if size := core.CPUs.Size(); core.CPUs.IsSubsetOf(free) && (smallest == 0 || size < smallest) {

@@ -86,7 +86,7 @@ func (g *Grant) Placement(m *alloc.Machine, hash string) v1alpha1.Placement {
 	for name, one := range g.Parts {
 		mems := one.Mems
 		if mems.IsEmpty() {
-			mems = MemoryNodes(m)
+			mems = m.Topology().MemoryNodes()
 		}
 		p.Containers[name] = v1alpha1.ContainerPlacement{
 			CPUs: one.CPUs.String(), Mems: mems.String(), Policy: policy, Domain: domain, First: one.First.String(),

@@ -27,7 +27,7 @@ func Read(m *alloc.Machine, pin *workload.Pinning, p v1alpha1.Placement, bad v1a
 			return Grant{}, cause
 		}
 		r.Used = r.Used.Union(part.CPUs)
-		part.Mems = part.Mems.Intersect(MemoryNodes(m))
+		part.Mems = part.Mems.Intersect(m.Topology().MemoryNodes())
 		g.Parts[c.Name] = Part(part)
 	}
 	g.Exclusive, g.NUMAExclusive = r.Exclusive()
@@ -40,7 +40,8 @@ func Read(m *alloc.Machine, pin *workload.Pinning, p v1alpha1.Placement, bad v1a
 
 // refusal returns why the node cannot follow the part of a container, or "".
 func refusal(r *placement.Reader, c *workload.PinnedContainer, p *placement.Part, doubt placement.Doubt) string {
-	why, policy, at := "", r.Placed.Containers[c.Name].Policy, NodesOf(r.Machine, p.CPUs)
+	t, why, policy := r.Machine.Topology(), "", r.Placed.Containers[c.Name].Policy
+	at := t.NodesOf(p.CPUs).Intersect(t.MemoryNodes())
 	switch {
 	case doubt == placement.Missing:
 		return "it lacks container " + c.Name

@@ -212,13 +212,13 @@ func (f *Refit) fill(scope, had cpuset.Set, want alloc.Want) (cpuset.Set, alloc.
 		return had, alloc.Refusal{}
 	}
 	r := f.Ask.Request
-	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, f.nodes(f.own)
+	r.Wants, r.NUMA, r.PreferNodes = []alloc.Want{{Name: want.Name, CPUs: missing}}, alloc.BestEffort, f.Node.Machine.Topology().NodesOf(f.own)
 	answer, no := f.within(scope.Difference(had), &f.Others.Taken, &r)
 	return had.Union(answer.CPUs), no
 }
 
 func (f *Refit) leavesCore(but cpuset.Set) bool {
-	return HasCore(f.Node.Machine, f.shared().Difference(but))
+	return f.Node.Machine.Topology().HasCore(f.shared().Difference(but))
 }
 
 // refuse remembers why there is no way: a reason of Confirm has priority, then the reason for the widest scope.
@@ -238,7 +238,7 @@ func (f *Refit) judge(cpus cpuset.Set) alloc.Vector {
 
 // free returns the CPUs that neither this pod nor another pod has.
 func (f *Refit) free() cpuset.Set {
-	return Base(f.Node.Machine).Difference(f.Others.Taken.CPUs()).Difference(f.own)
+	return f.Node.Machine.Topology().Containers().Difference(f.Others.Taken.CPUs()).Difference(f.own)
 }
 
 // shared returns the CPUs of the shared pool: the free CPUs without those that the pod leaves.
@@ -247,15 +247,11 @@ func (f *Refit) shared() cpuset.Set { return f.free().Difference(f.Leaving) }
 // scopes returns the free CPUs in the L3 domains of near, in its NUMA nodes, and anywhere.
 func (f *Refit) scopes(near cpuset.Set) [3]cpuset.Set {
 	t, free := f.Node.Machine.Topology(), f.free().Intersect(f.Node.Machine.Pinnable())
-	var inL3, inNode cpuset.Set
+	var inL3 cpuset.Set
+	inNode := t.CPUsOf(t.NodesOf(near))
 	for i := range t.L3 {
 		if t.L3[i].CPUs.Intersects(near) {
 			inL3 = inL3.Union(t.L3[i].CPUs)
-		}
-	}
-	for i := range t.Nodes {
-		if t.Nodes[i].CPUs.Intersects(near) {
-			inNode = inNode.Union(t.Nodes[i].CPUs)
 		}
 	}
 	return [3]cpuset.Set{free.Intersect(inL3), free.Intersect(inNode), free}
@@ -275,16 +271,6 @@ func (f *Refit) siblings(of, from cpuset.Set, most int) cpuset.Set {
 		}
 	}
 	return some
-}
-
-func (f *Refit) nodes(cpus cpuset.Set) cpuset.Set {
-	var nodes cpuset.Set
-	for _, node := range f.Node.Machine.Topology().Nodes {
-		if node.CPUs.Intersects(cpus) {
-			nodes = nodes.Add(int(node.ID))
-		}
-	}
-	return nodes
 }
 
 const milli = 1000

@@ -44,7 +44,7 @@ func (n Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set,
 	if no.Code != alloc.Placed {
 		return Decision{}, Refusal{Code: Allocation, Alloc: no}
 	}
-	free := pool(n.Machine).Difference(o.Taken.CPUs())
+	free := n.Machine.Topology().Containers().Difference(o.Taken.CPUs())
 	if !hasCore(n.Machine, free.Difference(answer.Occupied), o.Unknown) {
 		return Decision{}, Refusal{Code: SharedPool, Want: int64(wanted(r)), Have: int64(max(free.Size()-o.Unknown, 0))}
 	}

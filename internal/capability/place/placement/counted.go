@@ -68,7 +68,7 @@ func grow(m *alloc.Machine, p workload.Pinning, pinned []claim, choose func(limi
 		return false
 	}
 	ask := AskOf(p)
-	if Never(new(alloc.Scratch), Node{Machine: m, AllocatableMilli: int64(pool(m).Size()) * milli}, &ask).OK() {
+	if Never(new(alloc.Scratch), Node{Machine: m, AllocatableMilli: int64(m.Topology().Containers().Size()) * milli}, &ask).OK() {
 		return true
 	}
 	for i := range pinned {

@@ -84,17 +84,6 @@ func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 	return Refusal{}
 }
 
-// efficiency returns the CPUs that a pod gets only when it asks for them.
-func efficiency(m *alloc.Machine) cpuset.Set {
-	var slow cpuset.Set
-	for _, core := range m.Topology().Cores {
-		if core.Kind == topology.KindEfficiency {
-			slow = slow.Union(core.CPUs)
-		}
-	}
-	return slow
-}
-
 // allocate asks the allocator. If the answer uses the last whole core, it asks again for each core that could stay in
 // the shared pool.
 func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
@@ -102,7 +91,7 @@ func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.
 	if no.Code != alloc.Placed {
 		return alloc.Answer{}, Refusal{Code: Allocation, Alloc: no}
 	}
-	before := pool(n.Machine).Difference(o.Taken.CPUs())
+	before := n.Machine.Topology().Containers().Difference(o.Taken.CPUs())
 	if hasCore(n.Machine, before.Difference(answer.Occupied), o.Unknown) {
 		return answer, Refusal{}
 	}

@@ -148,8 +148,8 @@ func unknownMost(m *alloc.Machine, p *workload.Pinning, known cpuset.Set) int {
 	if m == nil {
 		return math.MaxInt32
 	}
-	most := m.Pinnable().Difference(efficiency(m)).Size()
-	if all := pool(m); known.IsEmpty() && (p.CPUs() > most || !leavesCore(m, all, p.CPUs())) {
+	most := m.Pinnable().Difference(m.Topology().Efficiency()).Size()
+	if all := m.Topology().Containers(); known.IsEmpty() && (p.CPUs() > most || !leavesCore(m, all, p.CPUs())) {
 		return 0
 	}
 	return max(0, most-known.Size())

@@ -76,23 +76,16 @@ func bindable(t *topology.Topology, nodes nodeMask, kind int64) int64 {
 // ids returns the kernel's numbers of the nodes. For the empty mask it returns all nodes with memory, or all nodes if
 // no memory is known.
 func (mask nodeMask) ids(t *topology.Topology) cpuset.Set {
-	var all, known, chosen cpuset.Set
-	for i, node := range t.Nodes {
-		all = all.Add(int(node.ID))
-		if node.MemoryBytes > 0 {
-			known = known.Add(int(node.ID))
-		}
-		if i < maxNodes && mask&(1<<i) != 0 {
-			chosen = chosen.Add(int(node.ID))
+	if mask == 0 {
+		return t.MemoryNodes()
+	}
+	var chosen cpuset.Set
+	for i := range t.Nodes { // no more than maxNodes, because the mask is not empty
+		if mask&(1<<i) != 0 {
+			chosen = chosen.Add(int(t.Nodes[i].ID))
 		}
 	}
-	switch {
-	case mask != 0:
-		return chosen
-	case !known.IsEmpty():
-		return known
-	}
-	return all
+	return chosen
 }
 
 // maskOf is the inverse of ids: the mask of a list of node numbers. It is empty if the list binds nothing, because it

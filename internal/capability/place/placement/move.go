@@ -23,7 +23,7 @@ func (d *Decision) WorseThan(was *Decision, a *Ask) bool {
 
 // LeavesCore reports whether a whole core remains for the shared pool beside all that is held and these CPUs.
 func (n Node) LeavesCore(o *Occupancy, cpus cpuset.Set) bool {
-	return hasCore(n.Machine, pool(n.Machine).Difference(o.Taken.CPUs()).Difference(cpus), o.Unknown)
+	return hasCore(n.Machine, n.Machine.Topology().Containers().Difference(o.Taken.CPUs()).Difference(cpus), o.Unknown)
 }
 
 // Beside returns h with additional CPUs that a pod has during a move. No other pod may have them, and they count in

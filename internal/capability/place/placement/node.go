@@ -65,20 +65,16 @@ func (n Node) limit() int64 {
 	if n.Machine == nil {
 		return n.AllocatableMilli
 	}
-	return min(n.AllocatableMilli, int64(pool(n.Machine).Size())*milli)
+	return min(n.AllocatableMilli, int64(n.Machine.Topology().Containers().Size())*milli)
 }
 
 // Given returns the CPUs that a pod of a cluster may get. Efficiency cores are only for pods that ask for them, which
 // is not possible in a cluster.
-func (n Node) Given() cpuset.Set { return n.Machine.Pinnable().Difference(efficiency(n.Machine)) }
+func (n Node) Given() cpuset.Set {
+	return n.Machine.Pinnable().Difference(n.Machine.Topology().Efficiency())
+}
 
 // Fragmentation returns the fragmentation of the CPUs that pods may get.
 func (n Node) Fragmentation(o *Occupancy) Fragmentation {
 	return FragmentationOf(n.Machine.Topology(), n.Given(), o.Taken.CPUs())
-}
-
-// pool returns the CPUs that run containers: pinned CPUs and the shared pool.
-func pool(m *alloc.Machine) cpuset.Set {
-	t := m.Topology()
-	return t.Online.Difference(t.Reserved).Difference(t.Isolated)
 }

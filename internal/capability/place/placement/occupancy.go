@@ -87,7 +87,7 @@ func boundBeside(bounds []bound, one bound) int64 {
 // Sound reports whether all pods may have what was added up: no two pods have the same CPU, no CPUs are being chosen
 // that might be another pod's, and the unknown CPUs leave a whole core.
 func (o *Occupancy) Sound(m *alloc.Machine) bool {
-	return !o.Resizing && o.Overlaps.IsEmpty() && hasCore(m, pool(m).Difference(o.Taken.CPUs()), o.Unknown)
+	return !o.Resizing && o.Overlaps.IsEmpty() && hasCore(m, m.Topology().Containers().Difference(o.Taken.CPUs()), o.Unknown)
 }
 
 // Equal reports whether two otherwise equal nodes with these occupancies give every pod the same answer.

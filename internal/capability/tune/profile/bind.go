@@ -137,7 +137,7 @@ func (b *binder) base(field string, spec v1alpha1.ProfileCPUs) cpuset.Set {
 		return b.list(field+".cpus", spec.CPUs)
 	}
 	if spec.NUMANodes != "" {
-		cpus = b.cpusOf(b.nodes(field+".numaNodes", spec.NUMANodes))
+		cpus = b.machine.CPUsOf(b.nodes(field+".numaNodes", spec.NUMANodes)).Intersect(b.machine.Online)
 	}
 	if spec.CoresPerNUMANode == nil {
 		return cpus
@@ -192,16 +192,6 @@ func (b *binder) nodes(field, list string) cpuset.Set {
 		return cpuset.Set{}
 	}
 	return nodes
-}
-
-func (b *binder) cpusOf(nodes cpuset.Set) cpuset.Set {
-	var cpus cpuset.Set
-	for _, n := range b.machine.Nodes {
-		if nodes.Contains(int(n.ID)) {
-			cpus = cpus.Union(n.CPUs)
-		}
-	}
-	return cpus.Intersect(b.machine.Online)
 }
 
 func (b *binder) setting(name string, s v1alpha1.ProfileSetting) (Setting, bool) {

@@ -73,10 +73,8 @@ func (l *linter) sets() {
 // whole finds cores with only some threads in a set.
 func (l *linter) whole(what string, cpus cpuset.Set) {
 	var split cpuset.Set
-	for _, core := range l.machine.Cores {
-		if core.CPUs.Intersects(cpus) && !core.CPUs.IsSubsetOf(cpus) {
-			split = split.Union(core.CPUs.Difference(cpus))
-		}
+	for _, core := range l.machine.Partly(cpus) {
+		split = split.Union(core.CPUs.Difference(cpus))
 	}
 	if !split.IsEmpty() {
 		l.add("split-core", Warning, "%s has CPUs %s and not their siblings %s: who runs on those shares its cores", what, cpus, split)
@@ -100,7 +98,7 @@ func (l *linter) housekeeping() {
 		return
 	}
 	for _, n := range l.machine.Nodes {
-		if n.CPUs.IsEmpty() || slices.ContainsFunc(l.machine.Cores, func(c topology.Core) bool { return c.CPUs.IsSubsetOf(left.Intersect(n.CPUs)) }) {
+		if n.CPUs.IsEmpty() || l.machine.HasCore(left.Intersect(n.CPUs)) {
 			continue
 		}
 		l.add("no-housekeeping", Warning, "NUMA node %d has no whole core outside the partitions: its interrupts and kernel threads run on another node or on isolated CPUs", n.ID)
@@ -120,7 +118,7 @@ func (l *linter) nics() {
 		near := false
 		var remote []string
 		for _, nic := range slices.Sorted(maps.Keys(l.facts.NICs)) {
-			if l.cpusOf(l.facts.NICs[nic]).Intersects(s.CPUs) {
+			if l.machine.NodesOf(s.CPUs).Contains(l.facts.NICs[nic]) {
 				near = true
 			} else {
 				remote = append(remote, fmt.Sprintf("%s is at node %d", nic, l.facts.NICs[nic]))
@@ -130,15 +128,6 @@ func (l *linter) nics() {
 			l.add("nic-remote", Warning, "set %s has CPUs of no NUMA node with a network device: %s", name, strings.Join(remote, ", "))
 		}
 	}
-}
-
-func (l *linter) cpusOf(node int) cpuset.Set {
-	for _, n := range l.machine.Nodes {
-		if int(n.ID) == node {
-			return n.CPUs
-		}
-	}
-	return cpuset.Set{}
 }
 
 func (l *linter) unit(u Unit) {
@@ -166,12 +155,7 @@ func (l *linter) work(what string, u Unit) {
 	if u.CPUs.IsEmpty() || u.Mems.IsEmpty() {
 		return
 	}
-	var nodes cpuset.Set
-	for _, n := range l.machine.Nodes {
-		if n.CPUs.Intersects(u.CPUs) {
-			nodes = nodes.Add(int(n.ID))
-		}
-	}
+	nodes := l.machine.NodesOf(u.CPUs)
 	if !nodes.Intersects(u.Mems) {
 		l.add("numa-mismatch", Warning, "%s: its CPUs are on NUMA nodes %s and its memory on %s: every access is remote", u.Name, nodes, u.Mems)
 	} else if !nodes.IsSubsetOf(u.Mems) {
