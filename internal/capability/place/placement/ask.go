@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -34,12 +35,12 @@ func AskOf(p workload.Pinning) Ask {
 	}
 	a := Ask{Pod: p, hidden: p.BeyondMilli(cpus, nil), below: p.BeyondMilli(limits, nil)}
 	a.Request = alloc.Request{
-		Bind:              bindOf(p.Bind),
+		Bind:              named[alloc.Bind](p.Bind, v1alpha1.CPUBindSpreadByPCPUs),
 		BindStrength:      strength(p.BindRequired),
 		Exclusive:         exclusiveOf(p.Exclusive),
 		ExclusiveStrength: strength(p.ExclusiveRequired),
 		NUMA:              numaOf(p.NUMA),
-		NUMAExclusive:     numaExclusiveOf(p.NUMAExclusive),
+		NUMAExclusive:     named[alloc.NUMAExclusive](p.NUMAExclusive, v1alpha1.NUMAExclusivePreferred, v1alpha1.NUMAExclusiveRequired),
 		Strategy:          strategyOf(p.Strategy),
 	}
 	if p.StaticBurst {
@@ -120,12 +121,9 @@ func (a *Ask) shape() string {
 	return string(append(b, a.Pod.Strategy...))
 }
 
-func bindOf(p v1alpha1.CPUBindPolicy) alloc.Bind {
-	if p == v1alpha1.CPUBindSpreadByPCPUs {
-		return alloc.SpreadByPCPUs
-	}
-	return alloc.FullPCPUs
-}
+// named returns the value of the allocator that has a name. The names are those of the values 1, 2, …; any other name is
+// that of the value 0.
+func named[V ~uint8, N ~string](name N, names ...N) V { return V(slices.Index(names, name) + 1) }
 
 func strength(required bool) alloc.Strength {
 	if required {
@@ -135,57 +133,18 @@ func strength(required bool) alloc.Strength {
 }
 
 func exclusiveOf(p v1alpha1.CPUExclusivePolicy) alloc.Exclusive {
-	switch p {
-	case v1alpha1.CPUExclusivePCPULevel:
-		return alloc.PCPULevel
-	case v1alpha1.CPUExclusiveNUMANodeLevel:
-		return alloc.NUMANodeLevel
-	default:
-		return alloc.NotExclusive
-	}
+	return named[alloc.Exclusive](p, v1alpha1.CPUExclusivePCPULevel, v1alpha1.CPUExclusiveNUMANodeLevel)
 }
 
 // exclusiveText is the inverse of exclusiveOf, "" for none.
 func exclusiveText(e alloc.Exclusive) v1alpha1.CPUExclusivePolicy {
-	switch e {
-	case alloc.PCPULevel:
-		return v1alpha1.CPUExclusivePCPULevel
-	case alloc.NUMANodeLevel:
-		return v1alpha1.CPUExclusiveNUMANodeLevel
-	default:
-		return ""
-	}
+	return [...]v1alpha1.CPUExclusivePolicy{"", v1alpha1.CPUExclusivePCPULevel, v1alpha1.CPUExclusiveNUMANodeLevel}[e]
 }
 
 func numaOf(p v1alpha1.NUMATopologyPolicy) alloc.NUMAPolicy {
-	switch p {
-	case v1alpha1.NUMASingleNUMANode:
-		return alloc.SingleNUMANode
-	case v1alpha1.NUMARestricted:
-		return alloc.Restricted
-	default:
-		return alloc.BestEffort
-	}
+	return named[alloc.NUMAPolicy](p, v1alpha1.NUMARestricted, v1alpha1.NUMASingleNUMANode)
 }
 
 func strategyOf(s v1alpha1.NUMAAllocateStrategy) alloc.Strategy {
-	switch s {
-	case v1alpha1.NUMALeastAllocated:
-		return alloc.LeastAllocated
-	case v1alpha1.NUMADistributeEvenly:
-		return alloc.DistributeEvenly
-	default:
-		return alloc.MostAllocated
-	}
-}
-
-func numaExclusiveOf(e v1alpha1.NUMAExclusive) alloc.NUMAExclusive {
-	switch e {
-	case v1alpha1.NUMAExclusivePreferred:
-		return alloc.NUMAExclusivePreferred
-	case v1alpha1.NUMAExclusiveRequired:
-		return alloc.NUMAExclusiveRequired
-	default:
-		return alloc.NUMAShared
-	}
+	return named[alloc.Strategy](s, v1alpha1.NUMALeastAllocated, v1alpha1.NUMADistributeEvenly)
 }

@@ -65,10 +65,7 @@ func (p NodePolicy) apply(a *Ask, r *alloc.Request) Refusal {
 	if p.Bind == "" {
 		return Refusal{}
 	}
-	bind := alloc.FullPCPUs
-	if p.Bind == v1alpha1.NodeCPUBindSpreadByPCPUs {
-		bind = alloc.SpreadByPCPUs
-	}
+	bind := named[alloc.Bind](p.Bind, v1alpha1.NodeCPUBindSpreadByPCPUs)
 	if r.BindStrength == alloc.Required && r.Bind != bind {
 		return Refusal{Code: BindPolicyDiffers}
 	}
