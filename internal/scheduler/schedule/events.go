@@ -21,19 +21,11 @@ func (c *core) watchPods() error {
 	if err := c.hiding.watch(informers.Pods().Informer()); err != nil {
 		return err
 	}
-	pods, err := informers.Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.onPod(nil, object) },
-		UpdateFunc: c.onPod,
-		DeleteFunc: c.offPod,
-	})
+	pods, err := informers.Pods().Informer().AddEventHandler(handler(c.onPod, c.offPod))
 	if err != nil {
 		return watchError("pods", err)
 	}
-	nodes, err := informers.Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { c.machines.onNode(nil, object) },
-		UpdateFunc: c.machines.onNode,
-		DeleteFunc: c.machines.offNode,
-	})
+	nodes, err := informers.Nodes().Informer().AddEventHandler(handler(c.machines.onNode, c.machines.offNode))
 	if err != nil {
 		return watchError("nodes", err)
 	}
@@ -57,14 +49,7 @@ func (c *core) catchUp(ctx context.Context) {
 }
 
 // onPod records the state of a pod that the API server shows.
-func (c *core) onPod(before, object any) {
-	pod, ok := object.(*v1.Pod)
-	if !ok {
-		return
-	}
-	old, _ := before.(*v1.Pod)
-	c.take(old, pod, false)
-}
+func (c *core) onPod(old, pod *v1.Pod) { c.take(old, pod, false) }
 
 // take does the work of onPod; ahead reports that the informer may not show the pod yet.
 func (c *core) take(old, pod *v1.Pod, ahead bool) {
@@ -284,14 +269,7 @@ func sameHeld(a, b *placement.Held) bool {
 	return a.CPUs() == b.CPUs() && a.Unknown() == b.Unknown() && a.ExtraMilli() == b.ExtraMilli() && a.Resizing() == b.Resizing()
 }
 
-func (c *core) offPod(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	pod, ok := object.(*v1.Pod)
-	if !ok {
-		return
-	}
+func (c *core) offPod(pod *v1.Pod) {
 	c.queue.done(pod.UID)
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.settleBinds(pod.UID)

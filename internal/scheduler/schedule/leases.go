@@ -47,11 +47,7 @@ func (a *agents) watchLeases(unreadable func()) (func() bool, error) {
 	if err := informer.SetTransform(reduceLease); err != nil {
 		return nil, watchError("Leases", err)
 	}
-	listed, err := a.watch(informer, "Leases in "+a.namespace, unreadable, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { a.onLease(object) },
-		UpdateFunc: func(_, object any) { a.onLease(object) },
-		DeleteFunc: func(object any) { a.offLease(object) },
-	})
+	listed, err := a.watch(informer, "Leases in "+a.namespace, unreadable, handler(a.onLease, a.offLease))
 	if err != nil {
 		return nil, err
 	}
@@ -79,22 +75,13 @@ func reduceLease(object any) (any, error) {
 	}, nil
 }
 
-func (a *agents) onLease(object any) {
-	lease, ok := object.(*coordinationv1.Lease)
-	if !ok || lease.Spec.RenewTime == nil {
-		return
+func (a *agents) onLease(_, lease *coordinationv1.Lease) {
+	if lease.Spec.RenewTime != nil {
+		a.heard(lease.Name, lease.Spec.RenewTime.Time, time.Now())
 	}
-	a.heard(lease.Name, lease.Spec.RenewTime.Time, time.Now())
 }
 
-func (a *agents) offLease(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	lease, ok := object.(*coordinationv1.Lease)
-	if !ok {
-		return
-	}
+func (a *agents) offLease(lease *coordinationv1.Lease) {
 	n := a.nodes.find(lease.Name)
 	if n == nil {
 		return

@@ -188,33 +188,17 @@ func (m *machines) watchTopologies(source cache.ListerWatcher, unreadable func()
 	if err := informer.SetTransform(m.reduce); err != nil {
 		return nil, watchError("NodeTopologies", err)
 	}
-	return m.watch(informer, "NodeTopologies", unreadable, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { m.onTopology(nil, object) },
-		UpdateFunc: m.onTopology,
-		DeleteFunc: func(object any) { m.offTopology(object) },
-	})
+	return m.watch(informer, "NodeTopologies", unreadable, handler(m.onTopology, m.offTopology))
 }
 
-func (m *machines) onTopology(before, object any) {
-	t, ok := object.(*machineOf)
-	if !ok {
-		return
-	}
-	old, _ := before.(*machineOf)
+func (m *machines) onTopology(old, t *machineOf) {
 	if t.problem != nil && (old == nil || !errors.Is(t.problem, old.problem)) {
 		m.log.Error(t.problem, "NodeTopology is not valid: nothing is pinned on the node", "node", t.Name)
 	}
 	m.set(t.Name, t)
 }
 
-func (m *machines) offTopology(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	t, ok := object.(*machineOf)
-	if !ok {
-		return
-	}
+func (m *machines) offTopology(t *machineOf) {
 	m.forget(t.Name)
 	m.set(t.Name, nil)
 	if n := m.nodes.find(t.Name); n != nil {
@@ -252,12 +236,7 @@ func (m *machines) set(name string, t *machineOf) {
 }
 
 // onNode records what a node offers.
-func (m *machines) onNode(before, object any) {
-	now, ok := object.(*v1.Node)
-	if !ok {
-		return
-	}
-	old, _ := before.(*v1.Node)
+func (m *machines) onNode(old, now *v1.Node) {
 	if old != nil && old.Status.Allocatable.Cpu().Cmp(*now.Status.Allocatable.Cpu()) == 0 {
 		return
 	}
@@ -270,14 +249,7 @@ func (m *machines) onNode(before, object any) {
 
 // offNode forgets a node that was deleted. While its NodeTopology or its Lease still exists, the directory keeps the
 // node. A garbage collector or the agent removes these objects.
-func (m *machines) offNode(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
-	}
-	gone, ok := object.(*v1.Node)
-	if !ok {
-		return
-	}
+func (m *machines) offNode(gone *v1.Node) {
 	m.nodes.places.Store(nil)
 	if n := m.nodes.find(gone.Name); n != nil {
 		n.mu.Lock()

@@ -94,3 +94,26 @@ func (b *background) watch(informer cache.SharedIndexInformer, what string, unre
 	b.spawn(informer.RunWithContext)
 	return registration.HasSynced, nil
 }
+
+// handler calls changed for objects of type T that are new, with a zero value as the old object, or that changed, and
+// gone for the last known state of deleted objects.
+func handler[T any](changed func(old, now T), gone func(T)) cache.ResourceEventHandler {
+	update := func(before, object any) {
+		old, _ := before.(T)
+		if now, ok := object.(T); ok {
+			changed(old, now)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { update(nil, object) },
+		UpdateFunc: update,
+		DeleteFunc: func(object any) {
+			if unseen, ok := object.(cache.DeletedFinalStateUnknown); ok {
+				object = unseen.Obj
+			}
+			if last, ok := object.(T); ok {
+				gone(last)
+			}
+		},
+	}
+}
