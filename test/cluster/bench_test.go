@@ -60,7 +60,7 @@ func runSchedule(ctx context.Context, t *testing.T, o bench.ScheduleOptions) (r 
 // TestBenchSchedule runs a tiny `berth bench schedule`. The benchmark itself checks that pinned pods got placements and
 // that the other pods got none.
 func TestBenchSchedule(t *testing.T) {
-	report, err := runSchedule(t.Context(), t, bench.ScheduleOptions{Percentages: []int{0, 100}, Repetitions: 1})
+	report, err := runSchedule(t.Context(), t, bench.ScheduleOptions{Percentages: []int{0, 100}, Options: bench.Options{Repetitions: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +90,11 @@ func TestBenchScheduleInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	report, err := runSchedule(ctx, t, bench.ScheduleOptions{
-		Percentages: []int{0}, Repetitions: 2,
-		Progress: func(what string) {
+		Percentages: []int{0}, Options: bench.Options{Repetitions: 2, Progress: func(what string) {
 			if strings.HasSuffix(what, "Berth ordinary") {
 				interrupt()
 			}
-		},
+		}},
 	})
 	if !errors.Is(err, context.Canceled) || len(report.Runs) != 1 || !report.Incomplete {
 		t.Errorf("%v, report %+v", err, report)

@@ -15,8 +15,9 @@ import (
 
 // BurstOptions configures bench burst.
 type BurstOptions struct {
+	Options
+
 	Place   Place
-	Machine Machine
 	Limit   unit.CPUs
 	Pattern load.Pattern
 	// Work is the CPU time of one request.
@@ -25,8 +26,6 @@ type BurstOptions struct {
 	Neighbours int
 	// Duration is how long one arm is under load.
 	Duration time.Duration
-	// Repetitions is the number of repetitions, at least 3 for a verdict.
-	Repetitions int
 	// Peer is another agent that runs as a separate arm.
 	Peer PeerOptions
 	// Abuse configures the abuser scenario; its zero value runs none.
@@ -35,12 +34,7 @@ type BurstOptions struct {
 	// AllArmNames.
 	Arms []string
 	// Run runs one arm of one repetition elsewhere than in a group of this program; nil means Arm.Run.
-	Run   func(context.Context, Arm) (Outcome, error)
-	Quick bool
-	// Out is the directory for raw samples and the summary; empty means none.
-	Out string
-	// Progress is called with the current step; it may be nil.
-	Progress func(string)
+	Run func(context.Context, Arm) (Outcome, error)
 }
 
 const (
@@ -51,13 +45,10 @@ const (
 // RunBurst measures all arms and returns the report. Everything it made is gone when it returns, also when ctx ends,
 // which is an error.
 func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
-	o.prepare()
-	o.Arms = o.arms()
-	if o.Out != "" {
-		if err := os.MkdirAll(o.Out, 0o755); err != nil {
-			return nil, fmt.Errorf("bench burst: %w", err)
-		}
+	if err := o.prepare(); err != nil {
+		return nil, err
 	}
+	o.Arms = o.arms()
 	r := &Report{Machine: o.Machine, Setup: o.setup()}
 	repetitions, err := o.repeat(ctx, r)
 	if err != nil {
@@ -76,14 +67,12 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 	return r, WriteSummary(o.Out, r)
 }
 
-// prepare sets the defaults.
-func (o *BurstOptions) prepare() {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
+// prepare sets the defaults and makes the directory.
+func (o *BurstOptions) prepare() error {
 	if o.Run == nil {
 		o.Run = func(ctx context.Context, a Arm) (Outcome, error) { return a.Run(ctx) }
 	}
+	return o.open("burst")
 }
 
 func (o BurstOptions) setup() Setup {

@@ -58,7 +58,9 @@ var errNoP99 = errors.New("too few requests for a p99: longer arms, or more or l
 // RunCoresSaved finds, by bisection, the smallest limit whose p99 is that of no limit: with the limit only and with
 // Berth, for the same arrivals in each repetition. It assumes that a larger limit is never slower.
 func RunCoresSaved(ctx context.Context, o BurstOptions) (*SavedReport, error) {
-	o.prepare()
+	if err := o.prepare(); err != nil {
+		return nil, err
+	}
 	o.Limit = 0 // each arm has its own limit
 	r := &SavedReport{Machine: o.Machine, Setup: o.setup()}
 	var quota, berth, noise []float64

@@ -56,7 +56,7 @@ func servers(_ context.Context, a Arm) (Outcome, error) {
 
 func savedOptions() BurstOptions {
 	return BurstOptions{
-		Machine: Machine{CPUs: 2}, Pattern: load.Pattern{Seed: 1, Rate: 5, Batch: 40}, Duration: 10 * time.Second, Repetitions: 3, Run: servers,
+		Options: Options{Machine: Machine{CPUs: 2}, Repetitions: 3}, Pattern: load.Pattern{Seed: 1, Rate: 5, Batch: 40}, Duration: 10 * time.Second, Run: servers,
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/berth-project/berth/internal/linux/hostfs"
@@ -50,8 +49,9 @@ const quotaShare = 0.8
 
 // InterferenceOptions configures bench interference.
 type InterferenceOptions struct {
-	Place   Place
-	Machine Machine
+	Options
+
+	Place Place
 	// Root contains /proc/stat and the topology of this machine.
 	Root *hostfs.Root
 	// Pattern says when requests arrive; Work is the CPU time of each.
@@ -59,14 +59,8 @@ type InterferenceOptions struct {
 	Work    time.Duration
 	// Reserve is the percentage of the CPUs of each L3 that hogs leave free in the arm with a reserve.
 	Reserve int
-	// Duration is the load time of one arm; Repetitions counts runs of all arms, at least 3 for a verdict.
-	Duration    time.Duration
-	Repetitions int
-	Quick       bool
-	// Out is the directory for raw samples and the summary; empty means none.
-	Out string
-	// Progress is called with the current step; it may be nil.
-	Progress func(string)
+	// Duration is the load time of one arm.
+	Duration time.Duration
 }
 
 // beside is the use of CPUs beside the server in one arm of one repetition.
@@ -89,13 +83,8 @@ type interfered struct {
 // RunInterference measures all arms and returns the report. Everything it made is gone when it returns, also when ctx
 // ends, which is an error. Without cpu.idle the error matches kernel.ErrNotSupported.
 func RunInterference(ctx context.Context, o InterferenceOptions) (r *InterferenceReport, err error) {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	if o.Out != "" {
-		if err := os.MkdirAll(o.Out, 0o755); err != nil {
-			return nil, fmt.Errorf("bench interference: %w", err)
-		}
+	if err := o.open("interference"); err != nil {
+		return nil, err
 	}
 	if err := o.checkIdle(); err != nil {
 		return nil, err

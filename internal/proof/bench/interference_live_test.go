@@ -42,8 +42,8 @@ func TestInterference(t *testing.T) {
 	}
 	before, out := allowed(t), t.TempDir()
 	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{
-		Place: where, Machine: machine, Root: root, Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond,
-		Duration: time.Second, Repetitions: 1, Reserve: bench.DefaultReserve, Quick: true, Out: out,
+		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where, Root: root, Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond,
+		Duration: time.Second, Reserve: bench.DefaultReserve,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func TestInterferenceWithoutBoundary(t *testing.T) {
 	one := interfered{Repetition{}, map[string]beside{}}
 	r.summarize([]interfered{one}, InterferenceArms(false, false))
 	r.Goals = JudgeInterference(r)
-	r.note(InterferenceOptions{Quick: true, Place: Place{Parent: "a.scope"}})
+	r.note(InterferenceOptions{Options: Options{Quick: true}, Place: Place{Parent: "a.scope"}})
 	if len(r.Goals) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[0], "one core") {
 		t.Errorf("%+v", r)
 	}
@@ -105,7 +105,7 @@ func TestInterferenceWithoutBoundary(t *testing.T) {
 
 func TestInterferenceTable(t *testing.T) {
 	r := interference(12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2})
-	r.note(InterferenceOptions{Quick: true})
+	r.note(InterferenceOptions{Options: Options{Quick: true}})
 	var out bytes.Buffer
 	if err := WriteInterferenceTable(&out, r); err != nil {
 		t.Fatal(err)

@@ -311,14 +311,11 @@ func WriteInterferenceTable(w io.Writer, r *InterferenceReport) error {
 	p.Line("")
 	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
 	p.Line("")
-	p.Goals(r.Goals)
-	for _, note := range r.Notes {
-		p.Line("note: %s", note)
-	}
+	p.Goals(r.Goals, r.Notes...)
 	return p.Err()
 }
 
-// fine prints a quantile of a short request in milliseconds, or n/a.
+// fine prints a short time with two decimals, or n/a.
 func fine(v *float64) string {
 	if v == nil {
 		return NotAvailable

@@ -21,8 +21,9 @@ var ErrMissing = errors.New("this machine lacks")
 
 // LocalityOptions configures bench locality.
 type LocalityOptions struct {
-	Place   Place
-	Machine Machine
+	Options
+
+	Place Place
 	// Root contains the topology of this machine, and the processes.
 	Root *hostfs.Root
 	// MiB is the memory of a loader.
@@ -30,12 +31,6 @@ type LocalityOptions struct {
 	// Window is how long requests are measured before and after a pass under a limit; Limited is how long the limit
 	// makes that pass.
 	Window, Limited time.Duration
-	Repetitions     int
-	Quick           bool
-	// Out is the directory for raw samples and the summary; empty means none.
-	Out string
-	// Progress is called with the current step; it may be nil.
-	Progress func(string)
 	// Redis is the load of bench locality --redis.
 	Redis RedisLoad
 }
@@ -51,9 +46,6 @@ type sides struct {
 
 // open prepares a run. Without two nodes the error matches ErrMissing.
 func (o *LocalityOptions) open() (s sides, err error) {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
 	top, err := topology.Discover(o.Root.FS())
 	if err != nil {
 		return s, fmt.Errorf("bench locality: %w", err)
@@ -81,13 +73,7 @@ func (o *LocalityOptions) open() (s sides, err error) {
 		return s, fmt.Errorf("bench locality: %w", err)
 	}
 	s.virtual = strings.Contains(string(info), " hypervisor")
-	if o.Out != "" {
-		err = os.MkdirAll(o.Out, 0o755)
-	}
-	if err != nil {
-		return s, fmt.Errorf("bench locality: %w", err)
-	}
-	return s, nil
+	return s, o.Options.open("locality")
 }
 
 // start is a state in which a loader starts.

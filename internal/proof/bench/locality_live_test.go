@@ -22,8 +22,8 @@ func TestLocality(t *testing.T) {
 	defer root.Close()
 	out := t.TempDir()
 	o := bench.LocalityOptions{
-		Place: where, Root: root, MiB: 16, Window: time.Second, Limited: 2 * time.Second, Repetitions: 1, Quick: true, Out: out,
-		Progress: func(what string) { t.Log(what) },
+		Place: where, Root: root, MiB: 16, Window: time.Second, Limited: 2 * time.Second,
+		Options: bench.Options{Repetitions: 1, Quick: true, Out: out, Progress: func(what string) { t.Log(what) }},
 	}
 	r, err := bench.RunLocality(t.Context(), o)
 	if _, missing := os.Stat("/sys/devices/system/node/node1"); missing != nil {

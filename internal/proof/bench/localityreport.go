@@ -224,10 +224,7 @@ func WriteLocalityTable(w io.Writer, r *LocalityReport) error {
 	if r.OfBare != nil && r.CallsOfBare != nil {
 		p.Line("passes over bare calls, with the time to find the pages: %s; their calls alone: %s", text(r.OfBare), text(r.CallsOfBare))
 	}
-	p.Goals(r.Goals)
-	for _, note := range r.Notes {
-		p.Line("note: %s", note)
-	}
+	p.Goals(r.Goals, r.Notes...)
 	return p.Err()
 }
 

@@ -17,22 +17,16 @@ import (
 
 // PlaceOptions configures bench place.
 type PlaceOptions struct {
-	Machine Machine
+	Options
+
 	// Machines are the machines to place pods on, on paper.
 	Machines []PlaceMachine
 	// Events is the number of events of one trace, half of them arrivals.
 	Events int
-	// Repetitions is the number of traces, each with its own seed; an interval needs two.
-	Repetitions int
-	// Seed is the seed of the first trace and of the states in which latency is measured.
+	// Seed is the seed of the first trace, one for each repetition, and of the states in which latency is measured.
 	Seed uint64
 	// Calls is how many calls are timed for each state and request; 1,000 support a p99.
 	Calls int
-	Quick bool
-	// Out is the directory for raw data and the summary; empty means none.
-	Out string
-	// Progress is called with the current step; it may be nil.
-	Progress func(string)
 }
 
 // PlaceReport is the outcome of bench place. Its JSON is a stable contract.
@@ -81,13 +75,8 @@ type PlaceRatio struct {
 
 // RunPlace times decisions and plays the traces. It needs no privilege and changes nothing.
 func RunPlace(ctx context.Context, o PlaceOptions) (*PlaceReport, error) {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	if o.Out != "" {
-		if err := os.MkdirAll(o.Out, 0o755); err != nil {
-			return nil, fmt.Errorf("bench place: %w", err)
-		}
+	if err := o.open("place"); err != nil {
+		return nil, err
 	}
 	r := &PlaceReport{Machine: o.Machine, Setup: PlaceSetup{
 		Events: o.Events, Repetitions: o.Repetitions, Seed: o.Seed, Calls: o.Calls, Quick: o.Quick,

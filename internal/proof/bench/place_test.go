@@ -146,7 +146,7 @@ func TestCounts(t *testing.T) {
 func TestRunPlace(t *testing.T) {
 	out := t.TempDir()
 	r, err := RunPlace(t.Context(), PlaceOptions{
-		Machines: []PlaceMachine{tiny()}, Events: 300, Repetitions: 2, Seed: 1, Calls: 20, Quick: true, Out: out,
+		Options: Options{Repetitions: 2, Quick: true, Out: out}, Machines: []PlaceMachine{tiny()}, Events: 300, Seed: 1, Calls: 20,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -340,10 +340,10 @@ func TestInMicros(t *testing.T) {
 	for i := range calls {
 		calls[i] = time.Duration(i) * time.Microsecond
 	}
-	if p99 := inMicros(calls, 0.99); p99 == nil || *p99 != 989 {
+	if p99 := quantile(calls, 0.99, time.Microsecond); p99 == nil || *p99 != 989 {
 		t.Errorf("p99 %v", p99)
 	}
-	if p99 := inMicros(calls[:100], 0.99); p99 != nil {
+	if p99 := quantile(calls[:100], 0.99, time.Microsecond); p99 != nil {
 		t.Errorf("p99 of 100 calls: %v", *p99)
 	}
 }

@@ -77,7 +77,7 @@ func latencyGoal(r *PlaceReport, goal string, counts func(LatencyLine) bool, mos
 		return Goal{goal, "nothing measured", Open}
 	}
 	measured := fmt.Sprintf("%s µs (%d CPUs, %s, %s); the worst of: %s",
-		micros(worst.P99), worst.CPUs, worst.Request, worst.State, strings.Join(kinds, "; "))
+		fine(worst.P99), worst.CPUs, worst.Request, worst.State, strings.Join(kinds, "; "))
 	return Goal{goal, measured, VerdictOf(*worst.P99 <= float64(most)/float64(time.Microsecond))}
 }
 

@@ -176,8 +176,8 @@ func (c *clocked) call(first int, r *alloc.Request, batch int) (wall, cpu time.D
 // add summarizes the calls.
 func (c *clocked) add(line LatencyLine, calls, spent []load.Sample) {
 	sorted := load.Sorted(calls)
-	line.P50, line.P99 = inMicros(sorted, 0.5), inMicros(sorted, 0.99)
-	line.P99CPU = inMicros(load.Sorted(spent), 0.99)
+	line.P50, line.P99 = quantile(sorted, 0.5, time.Microsecond), quantile(sorted, 0.99, time.Microsecond)
+	line.P99CPU = quantile(load.Sorted(spent), 0.99, time.Microsecond)
 	if len(sorted) > 0 {
 		line.Max = float64(sorted[len(sorted)-1]) / float64(time.Microsecond)
 	}
@@ -188,13 +188,4 @@ func (c *clocked) add(line LatencyLine, calls, spent []load.Sample) {
 			strconv.FormatInt(int64(calls[i].Latency), 10), strconv.FormatInt(int64(spent[i].Latency), 10),
 		})
 	}
-}
-
-func inMicros(sorted []time.Duration, q float64) *float64 {
-	value, ok := load.Quantile(sorted, q)
-	if !ok {
-		return nil
-	}
-	us := float64(value) / float64(time.Microsecond)
-	return &us
 }

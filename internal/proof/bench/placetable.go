@@ -22,10 +22,7 @@ func WritePlaceTable(w io.Writer, r *PlaceReport) error {
 		p.Table([]string{"BERTH TO", "ADMITTED", "ONE NUMA", "ONE L3", "SHARED CORES (LESS)", "ADMITTED IN ONE L3"}, placeRatioRows(r.Comparisons, on))
 	}
 	p.Line("")
-	p.Goals(r.Goals)
-	for _, note := range r.Notes {
-		p.Line("note: %s", note)
-	}
+	p.Goals(r.Goals, r.Notes...)
 	return p.Err()
 }
 
@@ -37,18 +34,10 @@ func latencyRows(lines []LatencyLine) [][]string {
 			name = "refused: " + name
 		}
 		rows = append(rows, []string{
-			name, l.State, strconv.Itoa(l.CPUs), strconv.Itoa(l.Calls), micros(l.P50), micros(l.P99), micros(l.P99CPU), micros(&l.Max),
+			name, l.State, strconv.Itoa(l.CPUs), strconv.Itoa(l.Calls), fine(l.P50), fine(l.P99), fine(l.P99CPU), fine(&l.Max),
 		})
 	}
 	return rows
-}
-
-// micros prints microseconds, or n/a.
-func micros(v *float64) string {
-	if v == nil {
-		return NotAvailable
-	}
-	return fmt.Sprintf("%.2f", *v)
 }
 
 // placeRows prints means over the traces.

@@ -157,10 +157,10 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 	}
 	sorted := load.Sorted(samples)
 	summary.Requests, summary.Failed = len(samples), load.Failures(samples)
-	summary.P50 = millis(sorted, 0.5)
-	summary.P95 = millis(sorted, 0.95)
-	summary.P99 = millis(sorted, 0.99)
-	summary.P999 = millis(sorted, 0.999)
+	summary.P50 = quantile(sorted, 0.5, time.Millisecond)
+	summary.P95 = quantile(sorted, 0.95, time.Millisecond)
+	summary.P99 = quantile(sorted, 0.99, time.Millisecond)
+	summary.P999 = quantile(sorted, 0.999, time.Millisecond)
 	if elapsed > 0 {
 		summary.MeanCPUs = cpu.Seconds() / elapsed.Seconds()
 		if name == GoDefault {
@@ -181,12 +181,11 @@ func goRuntime(repetitions []Repetition, elapsed time.Duration) *GoRuntime {
 	return g
 }
 
-// millis returns a quantile in milliseconds, nil if it is not supported.
-func millis(sorted []time.Duration, q float64) *float64 {
+// quantile returns a quantile in a unit, nil if it is not supported.
+func quantile(sorted []time.Duration, q float64, unit time.Duration) *float64 {
 	value, ok := load.Quantile(sorted, q)
 	if !ok {
 		return nil
 	}
-	ms := float64(value) / float64(time.Millisecond)
-	return &ms
+	return new(float64(value) / float64(unit))
 }

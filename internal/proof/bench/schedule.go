@@ -16,10 +16,11 @@ import (
 	"github.com/berth-project/berth/internal/linux/process"
 )
 
-// ScheduleOptions configures bench schedule. The program that measures reads the options as JSON from its standard
+// ScheduleOptions configures bench schedule. Repetitions that are multiples of six balance the orders of the arms. The program that measures reads the options as JSON from its standard
 // input.
 type ScheduleOptions struct {
-	Machine  Machine
+	Options
+
 	Programs SchedulePrograms
 	// Nodes are the sizes of the clusters; each node has 256 CPUs.
 	Nodes []int
@@ -27,14 +28,6 @@ type ScheduleOptions struct {
 	Percentages []int
 	// Pods is the number of pods of one run, with 4 CPUs each.
 	Pods int
-	// Repetitions is how often every arm runs. An interval needs at least two; multiples of six balance the orders of
-	// the arms.
-	Repetitions int
-	Quick       bool
-	// Out is the directory for raw data, logs and the summary; empty means none.
-	Out string
-	// Progress is called with the current step; it may be nil.
-	Progress func(string) `json:"-"`
 }
 
 // SchedulePrograms are the programs that bench schedule starts.

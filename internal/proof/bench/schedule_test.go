@@ -47,7 +47,7 @@ func schedule(ctx context.Context, t *testing.T, o ScheduleOptions, script strin
 // TestScheduleReport: benchschedule receives the options, and its progress and report are returned unchanged.
 func TestScheduleReport(t *testing.T) {
 	var progress []string
-	r, err := schedule(t.Context(), t, ScheduleOptions{Pods: 77, Progress: func(s string) { progress = append(progress, s) }},
+	r, err := schedule(t.Context(), t, ScheduleOptions{Pods: 77, Options: Options{Progress: func(s string) { progress = append(progress, s) }}},
 		`grep -q '"Pods":77' || exit 1
 echo '{"progress":"one"}'
 echo '{"progress":"two"}'
@@ -75,7 +75,7 @@ END
 func TestScheduleInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	r, err := schedule(ctx, t, ScheduleOptions{Progress: func(string) { interrupt() }},
+	r, err := schedule(ctx, t, ScheduleOptions{Options: Options{Progress: func(string) { interrupt() }}},
 		`trap 'echo "{\"report\":{},\"error\":\"ended early\"}"; exit 1' TERM
 echo '{"progress":"running"}'
 while :; do sleep 0.1; done

@@ -26,10 +26,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "OVER ANY WINDOW", "WRITES"}, abuserRows(r.Abusers))
 	}
 	p.Line("")
-	p.Goals(r.Goals)
-	for _, note := range r.Notes {
-		p.Line("note: %s", note)
-	}
+	p.Goals(r.Goals, r.Notes...)
 	return p.Err()
 }
 
@@ -185,13 +182,16 @@ func (p *Printer) Table(header []string, rows [][]string) {
 	}
 }
 
-// Goals prints each goal with its verdict.
-func (p *Printer) Goals(goals []Goal) {
+// Goals prints each goal with its verdict, and then the notes.
+func (p *Printer) Goals(goals []Goal, notes ...string) {
 	rows := make([][]string, 0, len(goals))
 	for _, g := range goals {
 		rows = append(rows, []string{string(g.Verdict), g.Goal, g.Measured})
 	}
 	p.Table([]string{"VERDICT", "GOAL", "MEASURED"}, rows)
+	for _, note := range notes {
+		p.Line("note: %s", note)
+	}
 }
 
 // Err returns the first error of the writer.

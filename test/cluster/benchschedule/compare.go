@@ -142,10 +142,7 @@ func writeTable(w io.Writer, r *Report) error {
 	}
 	p.Table([]string{"NODES", "PERCENTAGE", "RATIO", "OF", "TO", "PAIRS", "ESTIMATE", "95 %"}, rows)
 	p.Line("")
-	p.Goals(r.Goals)
-	for _, note := range r.Notes {
-		p.Line("note: %s", note)
-	}
+	p.Goals(r.Goals, r.Notes...)
 	return p.Err()
 }
 

@@ -88,7 +88,7 @@ func TestScheduleGoals(t *testing.T) {
 // TestSchedulePartial checks that an interrupted benchmark reports its finished runs, and compares arms over the
 // repetitions that have both.
 func TestSchedulePartial(t *testing.T) {
-	o := measurement{Nodes: []int{1000, 5000}, Percentages: []int{0}, Repetitions: 6}
+	o := measurement{Nodes: []int{1000, 5000}, Percentages: []int{0}, Options: bench.Options{Repetitions: 6}}
 	r := &Report{Machine: bench.Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"}, Setup: Setup{
 		Pods: 1000, PodCPUs: 4, Repetitions: 6, QPS: 5000,
 	}}
@@ -129,8 +129,8 @@ func TestScheduleInterrupted(t *testing.T) {
 	cancel()
 	o := measurement{
 		Programs: bench.SchedulePrograms{Etcd: "/no/etcd", APIServer: "/no/apiserver", Scheduler: "/no/scheduler"},
-		Nodes:    []int{1}, Percentages: []int{0}, Repetitions: 2, Pods: 10, Out: t.TempDir(),
-		Progress: func(string) {},
+		Nodes:    []int{1}, Percentages: []int{0}, Pods: 10,
+		Options: bench.Options{Repetitions: 2, Out: t.TempDir(), Progress: func(string) {}},
 	}
 	r, err := o.run(ctx)
 	if r != nil || !errors.Is(err, context.Canceled) {
