@@ -85,10 +85,7 @@ func TestBurstOfAPodShrinksForAResize(t *testing.T) {
 					wantBurst(t, m, podPath, "25000")
 					return
 				}
-				m.controls.mu.Lock()
-				m.controls.built.burst.Yield(podUID)
-				moveQuotas(m.controls)
-				m.controls.mu.Unlock()
+				m.announces(podUID)
 				wantBurst(t, m, podPath, "0")
 				wantBurst(t, m, podPath+"/c1", "0")
 				m.run(burst.YieldFor+6*time.Second, 0.1)

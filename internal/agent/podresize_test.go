@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/node/inventory"
+	"github.com/berth-project/berth/internal/node/nri"
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
@@ -25,10 +28,7 @@ func (m *machine) resizes(q quotas, quota unit.Micros) {
 	if quota > before {
 		q.set(podPath, quota)
 	}
-	m.controls.mu.Lock()
-	m.controls.built.burst.Yield(podUID)
-	moveQuotas(m.controls)
-	m.controls.mu.Unlock()
+	m.announces(podUID)
 	q.set(podPath+"/c1", quota)
 	if quota < before {
 		q.set(podPath, quota)
@@ -165,5 +165,14 @@ func TestResizeOfARaisedPodInV1(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// announces has the runtime ask about a container of a pod that the kubelet is about to resize. The answer itself does
+// not matter here: pods of a test without a cluster have none.
+func (m *machine) announces(uid string) {
+	m.t.Helper()
+	if _, err := m.controls.answer(nri.Event{Kind: nri.Update, Pod: nri.Pod{UID: uid}}, true); err != nil && !errors.Is(err, inventory.ErrUnknownPod) {
+		m.t.Fatal(err)
 	}
 }

@@ -55,6 +55,7 @@ func (c *controller) answer(e nri.Event, final bool) (nri.Reply, error) {
 	c.takeCluster()
 	if e.Kind == nri.Update {
 		each(c, func(y yielder) { y.Yield(e.Pod.UID) })
+		moveQuotas(c) // before the runtime gets the answer and writes the new limit
 	}
 	c.cluster.stale = true
 	for _, one := range c.capabilities {

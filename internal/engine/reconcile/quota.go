@@ -319,12 +319,12 @@ func (all *Quotas) Set(now time.Duration, moves ...Move) {
 	var settings []plan.Setting
 	observed := map[plan.Target]plan.Value{}
 	quotas := map[plan.Target]*Quota{}
-	last := make(map[*Quota]int, len(moves))
+	last := make(map[plan.Target]int, len(moves))
 	for i, m := range moves {
-		last[m.Quota] = i
+		last[m.Quota.setting.Target] = i
 	}
 	for i, m := range moves {
-		if last[m.Quota] != i {
+		if last[m.Quota.setting.Target] != i {
 			continue
 		}
 		m.Quota.err = nil

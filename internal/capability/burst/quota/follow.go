@@ -187,6 +187,12 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 		q.suspend(m, err.Error())
 		return
 	}
+	bandwidth, err := m.Group.Bandwidth() // a raise may have been undone since the last look
+	if err != nil {
+		q.suspend(m, err.Error())
+		return
+	}
+	m.takeBandwidth(bandwidth)
 	m.law.Begin(q.opts.Clock(), usage)
 	if s, ok := q.ledgers.saved[m.Group.Path()]; ok && before == burst.StateNoLimit {
 		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage
