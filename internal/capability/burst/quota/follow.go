@@ -65,17 +65,16 @@ func (q *Groups) takeWorkload(m *Group, now time.Duration) {
 	if changed && m.Burst != nil {
 		m.Burst.Retake()
 	}
-	switch {
-	case m.Group == nil:
-	case m.state != burst.StateDrift:
-		q.settle(m, now)
-	case changed:
-		b, err := m.Group.Bandwidth()
-		if err != nil {
-			q.suspend(m, err.Error())
-			return
-		}
+	if m.Group == nil || m.state == burst.StateDrift && !changed {
+		return
+	}
+	switch b, err := m.Group.Bandwidth(); {
+	case err != nil:
+		q.suspend(m, err.Error())
+	case m.state == burst.StateDrift:
 		q.retake(m, b, now)
+	default:
+		q.resume(m, b, now)
 	}
 }
 
@@ -161,13 +160,6 @@ func (q *Groups) watch(m *Group, b cgroup.Bandwidth) {
 	m.Burst = q.quotas.Quota(m.Setting(cgroup.KnobBurst, m.workload.Name), burstWriters(b), b.BurstValue())
 }
 
-// resume lets the law decide again about a group that was not checked. The first check after activation reads all other
-// values.
-func (q *Groups) resume(m *Group, b cgroup.Bandwidth, now time.Duration) {
-	m.takeBandwidth(b)
-	q.settle(m, now)
-}
-
 // retake lets the law decide about a quota that was left to another writer.
 func (q *Groups) retake(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	q.watch(m, b)
@@ -175,9 +167,11 @@ func (q *Groups) retake(m *Group, b cgroup.Bandwidth, now time.Duration) {
 	q.resume(m, b, now)
 }
 
-// settle makes m enter the state that follows from the known facts. If m just became active, checks start from its use
-// until now: use without a limit is no debt.
-func (q *Groups) settle(m *Group, now time.Duration) {
+// resume makes m enter the state that follows from its bandwidth b, as just read, and from the known facts. If m just
+// became active, checks start from its use until now: use without a limit is no debt. The first check reads all other
+// values.
+func (q *Groups) resume(m *Group, b cgroup.Bandwidth, now time.Duration) {
+	m.takeBandwidth(b)
 	before := m.state
 	if q.settleState(m); m.state != burst.StateActive || before == burst.StateActive {
 		return
@@ -187,12 +181,6 @@ func (q *Groups) settle(m *Group, now time.Duration) {
 		q.suspend(m, err.Error())
 		return
 	}
-	bandwidth, err := m.Group.Bandwidth() // a raise may have been undone since the last look
-	if err != nil {
-		q.suspend(m, err.Error())
-		return
-	}
-	m.takeBandwidth(bandwidth)
 	m.law.Begin(q.opts.Clock(), usage)
 	if s, ok := q.ledgers.saved[m.Group.Path()]; ok && before == burst.StateNoLimit {
 		s.Ledger.At, s.Ledger.Usage = m.law.Facts.At, usage

@@ -59,8 +59,10 @@ func (q *Groups) Look(i int) {
 	m.law.Decide(used)
 	m.due = now + m.law.Decision.Next
 	q.reportLimited(m)
-	if move := m.quotaMove(); m.law.Decision.Write && !m.Max.Held(now, move.Value) {
-		own = append(own, move)
+	if m.law.Decision.Write {
+		if move := m.quotaMove(); !m.Max.Held(now, move.Value) {
+			own = append(own, move)
+		}
 	}
 	switch {
 	case len(own) > 0:
