@@ -34,6 +34,11 @@ func house(document string) rules {
 				why:  "the inventory is the agent's: rooms that decide get the values of package observed",
 			},
 			{
+				path: "github.com/berth-project/berth/internal/agent", exact: true,
+				only: []string{"internal/cli", "internal/agent/metrics"},
+				why:  "the agent is a program's: the scheduler, the benchmarks and the doctor know its views at most",
+			},
+			{
 				path: "github.com/berth-project/berth/internal/proof/scratch",
 				only: []string{"internal/proof/bench", "internal/proof/demo"},
 				why:  "the agent and the commands make no groups",
