@@ -234,14 +234,14 @@ func TestConfigMapMount(t *testing.T) {
 	}
 	publish("..1", good)
 	check(t, os.Symlink("..data/a.yaml", filepath.Join(dir, "a.yaml")))
-	before := TakeFingerprint("", dir)
+	before := takeFingerprint("", dir)
 	loaded, err := LoadWorkloads(dir, Before{}, administrator())
 	check(t, err)
 	if diff := cmp.Diff("ready redis\n", report(loaded)); diff != "" {
 		t.Errorf("first (-want +got):\n%s", diff)
 	}
 	publish("..2", strings.Replace(good, "redis", "mysql", 1))
-	if TakeFingerprint("", dir) == before {
+	if takeFingerprint("", dir) == before {
 		t.Error("the swap goes unnoticed")
 	}
 	loaded, err = LoadWorkloads(dir, Before{}, administrator())

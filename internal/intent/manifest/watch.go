@@ -13,9 +13,9 @@ import (
 // zero value is not a state.
 type Fingerprint [sha256.Size]byte
 
-// TakeFingerprint computes the present Fingerprint. config may be empty. Errors are part of the state, so that the
+// takeFingerprint computes the present Fingerprint. config may be empty. Errors are part of the state, so that the
 // appearance of a directory is a change.
-func TakeFingerprint(config, dir string) Fingerprint {
+func takeFingerprint(config, dir string) Fingerprint {
 	s := state{hash: sha256.New()}
 	if config != "" {
 		s.addFile(config)
@@ -73,7 +73,7 @@ func NewWatcher(config, dir string) *Watcher {
 // not show, is before the reading, not after it. Checks should therefore be at least 20 ms apart. After ten checks that
 // all differ, Changed reports the change too.
 func (w *Watcher) Changed() bool {
-	seen := TakeFingerprint(w.config, w.dir)
+	seen := takeFingerprint(w.config, w.dir)
 	calm := seen == w.latest || w.latest == Fingerprint{}
 	w.latest = seen
 	if calm {

@@ -77,6 +77,6 @@ func BenchmarkTakeFingerprint(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		TakeFingerprint("", dir)
+		takeFingerprint("", dir)
 	}
 }

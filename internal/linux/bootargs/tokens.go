@@ -10,19 +10,19 @@ import (
 // ErrToken is an argument that the files of boot loaders cannot contain literally.
 var ErrToken = errors.New("no boot argument")
 
-// AllowedToken describes the allowed tokens.
-const AllowedToken = "letters, digits and _ . , : = / @ + % -, beginning with a letter, each name once"
+// allowedToken describes the allowed tokens.
+const allowedToken = "letters, digits and _ . , : = / @ + % -, beginning with a letter, each name once"
 
 // Check rejects arguments that a loader's script would misread, or that the kernel would read as two.
 func Check(tokens []string) error {
 	seen := map[string]bool{}
 	for _, token := range tokens {
 		if token == "" || !isLetter(rune(token[0])) || strings.ContainsFunc(token, isForeign) {
-			return fmt.Errorf("%w: %q: allowed: %s", ErrToken, token, AllowedToken)
+			return fmt.Errorf("%w: %q: allowed: %s", ErrToken, token, allowedToken)
 		}
 		name := nameOf(token)
 		if seen[name] && !repeats(name) {
-			return fmt.Errorf("%w: %q: a second %s: allowed: %s", ErrToken, token, name, AllowedToken)
+			return fmt.Errorf("%w: %q: a second %s: allowed: %s", ErrToken, token, name, allowedToken)
 		}
 		seen[name] = true
 	}

@@ -16,7 +16,7 @@ const scopeSuffix = ".scope"
 func RuntimePath(cgroupsPath string) (string, error) {
 	p := strings.TrimPrefix(path.Clean("/"+cgroupsPath), "/")
 	if parts := strings.Split(cgroupsPath, ":"); len(parts) == 3 && !strings.Contains(cgroupsPath, "/") {
-		slice, err := SlicePath(parts[0])
+		slice, err := slicePath(parts[0])
 		if err != nil {
 			return "", err
 		}
@@ -33,15 +33,15 @@ func RuntimePath(cgroupsPath string) (string, error) {
 // error is ErrBadPath.
 func ParentPath(cgroupParent string) (string, error) {
 	if base := path.Base(cgroupParent); strings.HasSuffix(base, sliceSuffix) {
-		return SlicePath(base)
+		return slicePath(base)
 	}
 	p := strings.TrimPrefix(path.Clean("/"+cgroupParent), "/")
 	return p, CheckPath(p)
 }
 
-// SlicePath returns the path of a slice by its name: a-b.slice is in a.slice. "-.slice" is the root, "", and an empty
+// slicePath returns the path of a slice by its name: a-b.slice is in a.slice. "-.slice" is the root, "", and an empty
 // name is system.slice. The error is ErrBadPath.
-func SlicePath(slice string) (string, error) {
+func slicePath(slice string) (string, error) {
 	switch slice {
 	case "":
 		return systemSlice, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/value/durable"
 )
 
-// Load reads a value that Save wrote to a file of stateDir. It leaves the value unchanged if the file is missing, or
+// Load reads a value that save wrote to a file of stateDir. It leaves the value unchanged if the file is missing, or
 // was emptied by a power cut. Load is safe while an agent runs.
 func Load(stateDir, name string, value any) error {
 	path := filepath.Join(stateDir, name)
@@ -33,8 +33,8 @@ func Load(stateDir, name string, value any) error {
 	return nil
 }
 
-// Save replaces a file of stateDir with a value.
-func Save(stateDir, name string, value any) error {
+// save replaces a file of stateDir with a value.
+func save(stateDir, name string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/test/disk"
 )
 
-// TestValues checks that Load returns what Save wrote. A missing or empty file leaves the value unchanged, and the
+// TestValues checks that Load returns what save wrote. A missing or empty file leaves the value unchanged, and the
 // error of a damaged file names the file.
 func TestValues(t *testing.T) {
 	dir := t.TempDir()
@@ -21,7 +21,7 @@ func TestValues(t *testing.T) {
 		t.Errorf("a missing file: %q, %v", value, err)
 	}
 	for _, saved := range []string{"one", "two"} {
-		if err := Save(dir, "value.json", saved); err != nil {
+		if err := save(dir, "value.json", saved); err != nil {
 			t.Fatal(err)
 		}
 		if err := Load(dir, "value.json", &value); err != nil || value != saved {
@@ -41,19 +41,19 @@ func TestValues(t *testing.T) {
 	if err := Load(dir, "value.json", &value); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a damaged file: %v", err)
 	}
-	if err := Save(filepath.Join(dir, "gone"), "value.json", "x"); !errors.Is(err, os.ErrNotExist) {
+	if err := save(filepath.Join(dir, "gone"), "value.json", "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 }
 
-// TestReplace checks that Save replaces a half-written file that a kill left behind, and that a full disk preserves the
+// TestReplace checks that save replaces a half-written file that a kill left behind, and that a full disk preserves the
 // old file.
 func TestReplace(t *testing.T) {
 	dir := disk.Small(t)
 	if err := os.WriteFile(filepath.Join(dir, "value.json.new"), []byte("half and mu"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Save(dir, "value.json", "old"); err != nil {
+	if err := save(dir, "value.json", "old"); err != nil {
 		t.Fatal(err)
 	}
 	alone := func(when string) {
@@ -66,7 +66,7 @@ func TestReplace(t *testing.T) {
 	}
 	alone("replaced")
 	disk.Fill(t, dir)
-	if err := Save(dir, "value.json", strings.Repeat("new", 1<<12)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "value.json") {
+	if err := save(dir, "value.json", strings.Repeat("new", 1<<12)); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "value.json") {
 		t.Errorf("on a full disk: %v", err)
 	}
 	alone("on a full disk")

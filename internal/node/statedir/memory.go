@@ -51,7 +51,7 @@ func (m *Memory) Keep(s *cluster.Snapshot, now time.Duration) error {
 	}
 	m.next = now + memoryEvery
 	memory := cluster.Memory{Pods: s.Pods, Node: s.Node, ConfigMaps: s.ConfigMaps}
-	if err := Save(m.dir, memoryFile, remembered{m.bootID, memory}); err != nil {
+	if err := save(m.dir, memoryFile, remembered{m.bootID, memory}); err != nil {
 		return err
 	}
 	m.written = &memory

@@ -35,9 +35,9 @@ const (
 // spendTimeout bounds how long the credit may last.
 const spendTimeout = 3 * time.Minute
 
-// RunAbuse runs each abuser in turn under the agent and measures its mean use after its credit is spent: from the
+// runAbuse runs each abuser in turn under the agent and measures its mean use after its credit is spent: from the
 // moment the quota is first back at the limit.
-func RunAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(string)) ([]Abuse, error) {
+func runAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(string)) ([]Abuse, error) {
 	if o.Measure <= 0 {
 		return nil, nil
 	}

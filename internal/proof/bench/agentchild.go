@@ -41,9 +41,9 @@ type Agent struct {
 	dir   string
 }
 
-// WriteAgentFiles writes the agent's configuration and one file per workload below dir, and returns the configuration's
+// writeAgentFiles writes the agent's configuration and one file per workload below dir, and returns the configuration's
 // path. threshold is sharePoolThresholdPercent.
-func WriteAgentFiles(dir string, threshold int, workloads []AgentWorkload) (string, error) {
+func writeAgentFiles(dir string, threshold int, workloads []AgentWorkload) (string, error) {
 	workloadDir := filepath.Join(dir, "workloads")
 	if err := os.MkdirAll(workloadDir, 0o700); err != nil {
 		return "", fmt.Errorf("agent files: %w", err)
@@ -104,7 +104,7 @@ func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	config, err := WriteAgentFiles(dir, threshold, workloads)
+	config, err := writeAgentFiles(dir, threshold, workloads)
 	if err == nil {
 		var child *Child
 		if child, err = StartChild("berth agent", "agent", "--config", config); err == nil {

@@ -73,7 +73,7 @@ func startEmulation(stage *Stage, limit unit.CPUs) (Control, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &emulator{stop: cancel, ended: make(chan error, 1)}
-	law := NewEmulation(limit.Quota(Period))
+	law := newEmulation(limit.Quota(Period))
 	tick := func() error {
 		now, err := reader.Throttling()
 		if err != nil {
@@ -123,14 +123,14 @@ func (e *emulator) Stop() error {
 	return nil
 }
 
-// BerthControl is the real agent on the stages of an arm.
-type BerthControl struct {
+// berthControl is the real agent on the stages of an arm.
+type berthControl struct {
 	*Agent
 }
 
 // startBerth starts the agent on the group of the server and on the groups beside it, and waits until every quota is
 // raised.
-func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage, beside ...*Stage) (*BerthControl, error) {
+func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage, beside ...*Stage) (*berthControl, error) {
 	workloads := []AgentWorkload{{Name: "server", Cgroup: server.Path(), LimitCPUs: float64(limit), Burst: burst}}
 	for i, stage := range beside {
 		workloads = append(workloads, AgentWorkload{
@@ -141,7 +141,7 @@ func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage
 	if err != nil {
 		return nil, err
 	}
-	b := &BerthControl{agent}
+	b := &berthControl{agent}
 	err = errors.Join(AwaitRaise(ctx, agent, limit, server), AwaitRaise(ctx, agent, limit/neighbourShare, beside...))
 	if err != nil {
 		return nil, errors.Join(err, b.Stop())
@@ -150,7 +150,7 @@ func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage
 }
 
 // Stop ends the agent and deletes its files.
-func (b *BerthControl) Stop() error { return b.Remove() }
+func (b *berthControl) Stop() error { return b.Remove() }
 
 // AwaitRaise waits until the quota of every stage is above its limit. It fails with ErrNotRaised, or when the agent
 // ends.

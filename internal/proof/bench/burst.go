@@ -59,10 +59,10 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 		r.Arms = append(r.Arms, Summarize(name, repetitions))
 	}
 	r.Ratios = Compare(repetitions, o.Arms)
-	if r.Abusers, err = RunAbuse(ctx, o.Place, o.Abuse, o.Progress); err != nil {
+	if r.Abusers, err = runAbuse(ctx, o.Place, o.Abuse, o.Progress); err != nil {
 		return nil, err
 	}
-	r.Goals = Judge(r)
+	r.Goals = judge(r)
 	r.Notes = append(r.Notes, o.notes(r)...)
 	return r, WriteSummary(o.Out, r)
 }

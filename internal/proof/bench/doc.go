@@ -16,7 +16,7 @@
 //
 // # The peer
 //
-// Koordinator's loop is emulated by its published law ([Emulation]): once a second, if the last second saw throttling,
+// Koordinator's loop is emulated by its published law (emulation): once a second, if the last second saw throttling,
 // it multiplies the quota by 1.2, up to 300 % of the base, and never lowers it. Koordinator's node guard and limiter
 // are left out (the guard would only slow the loop down here, the limiter is off by default).
 //

@@ -16,10 +16,10 @@ const (
 	leastRequestsP999 = 100_000
 )
 
-// Judge compares a burst report with the figures to reach. It judges a ratio by the upper end of the interval of its
+// judge compares a burst report with the figures to reach. It judges a ratio by the upper end of the interval of its
 // paired median. A goal is open if the run did not meet its precondition (too few requests, too little throttling).
 // Missing arms are not judged.
-func Judge(r *Report) []Goal {
+func judge(r *Report) []Goal {
 	first := fmt.Sprintf("first %.0f s", peerWindow.Seconds())
 	goals := []Goal{
 		ratioGoal(r, "p99 with Berth <= 1.05 × unlimited", find(r.Ratios, Berth, Unlimited, "p99", "all"), goalP99),

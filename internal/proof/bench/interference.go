@@ -109,7 +109,7 @@ func RunInterference(ctx context.Context, o InterferenceOptions) (r *Interferenc
 		all = append(all, one)
 	}
 	r.summarize(all, names)
-	r.Goals = JudgeInterference(r)
+	r.Goals = judgeInterference(r)
 	r.note(o)
 	return r, WriteSummary(o.Out, r)
 }

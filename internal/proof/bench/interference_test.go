@@ -41,7 +41,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 		one.beside[name] = beside{Idle: 1.7}
 	}
 	r.summarize([]interfered{one, one}, InterferenceArms(true, true))
-	r.Goals = JudgeInterference(r)
+	r.Goals = judgeInterference(r)
 	return r
 }
 
@@ -81,7 +81,7 @@ func TestJudgeReserve(t *testing.T) {
 	for factor, want := range map[float64]string{1: "met met met", 1.1: "missed met met", 1.2: "missed missed met"} {
 		r := interference(12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: factor})
 		r.Machine.CPUs = 16
-		r.Goals = JudgeInterference(r)[4:7]
+		r.Goals = judgeInterference(r)[4:7]
 		if got := verdicts(r); got != want {
 			t.Errorf("slower by %g: %s, want %s: %+v", factor, got, want, r.Goals)
 		}
@@ -96,7 +96,7 @@ func TestInterferenceWithoutBoundary(t *testing.T) {
 	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records"}
 	one := interfered{Repetition{}, map[string]beside{}}
 	r.summarize([]interfered{one}, InterferenceArms(false, false))
-	r.Goals = JudgeInterference(r)
+	r.Goals = judgeInterference(r)
 	r.note(InterferenceOptions{Options: Options{Quick: true}, Place: Place{Parent: "a.scope"}})
 	if len(r.Goals) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[0], "one core") {
 		t.Errorf("%+v", r)

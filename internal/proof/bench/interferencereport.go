@@ -157,9 +157,9 @@ const (
 // notResolvable precedes a figure if the machine does not show what isolation is worth.
 const notResolvable = "not resolvable here: "
 
-// JudgeInterference compares a report with the figures to reach. It judges no latency if the control arm, hogs with
+// judgeInterference compares a report with the figures to reach. It judges no latency if the control arm, hogs with
 // default shares, is not slower by a quarter. It judges nothing if the two arms alone differ by more than a tenth.
-func JudgeInterference(r *InterferenceReport) []Goal {
+func judgeInterference(r *InterferenceReport) []Goal {
 	goal := Goal{Goal: "control: p95 with default shares >= 1.25 × alone, which repeats within 10 %", Measured: "too few requests", Verdict: Open}
 	control, again := find(r.Ratios, DefaultShares, Alone, "p95", "all").Ratio, find(r.Ratios, AloneAgain, Alone, "p95", "all").Ratio
 	quiet, resolves := false, false

@@ -14,8 +14,8 @@ type Emulation struct {
 	base, quota unit.Micros
 }
 
-// NewEmulation starts the loop for a container with its base quota.
-func NewEmulation(base unit.Micros) *Emulation { return &Emulation{base: base, quota: base} }
+// newEmulation starts the loop for a container with its base quota.
+func newEmulation(base unit.Micros) *Emulation { return &Emulation{base: base, quota: base} }
 
 // Tick is one reconciliation, due every second. throttled is true if the last sample counted a throttled period. Tick
 // returns the desired quota and whether it differs from the last one. The quota never decreases: the loop has no decay.

@@ -24,7 +24,7 @@ func TestEmulation(t *testing.T) {
 		"no decay": {[]bool{y, n, n, n, y}, []unit.Micros{60000, 60000, 60000, 60000, 72000}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := NewEmulation(50000)
+			e := newEmulation(50000)
 			var got []unit.Micros
 			writes := 0
 			for _, throttled := range c.throttled {

@@ -114,7 +114,7 @@ func (r *LocalityReport) summarize(windows []Repetition) {
 			*ratio = &of
 		}
 	}
-	r.Goals = JudgeLocality(r)
+	r.Goals = judgeLocality(r)
 	r.Notes = r.Setup.notes()
 }
 
@@ -132,8 +132,8 @@ func (s LocalitySetup) notes() []string {
 	return notes
 }
 
-// JudgeLocality compares a report with the figures to reach.
-func JudgeLocality(r *LocalityReport) []Goal {
+// judgeLocality compares a report with the figures to reach.
+func judgeLocality(r *LocalityReport) []Goal {
 	least, left := 100.0, int64(0)
 	huge, splits, differ := int64(0), int64(0), false
 	for _, t := range r.Trials {

@@ -74,7 +74,7 @@ func synthetic(n int, d time.Duration) *Report {
 	for _, name := range ArmNames() {
 		r.Arms = append(r.Arms, Summarize(name, repetitions))
 	}
-	r.Goals = Judge(r)
+	r.Goals = judge(r)
 	return r
 }
 
@@ -93,7 +93,7 @@ func TestTable(t *testing.T) {
 func TestGoals(t *testing.T) {
 	verdicts := func(r *Report) []Verdict {
 		var list []Verdict
-		for _, g := range Judge(r) {
+		for _, g := range judge(r) {
 			list = append(list, g.Verdict)
 		}
 		return list
@@ -206,7 +206,7 @@ func TestFewerArms(t *testing.T) {
 	if lines := Compare([]Repetition{repetition}, slices.Insert(slices.Clone(arms), 3, Peer)); len(lines) != 15 || find(lines, Berth, Peer, "p99", "all").Ratio == nil {
 		t.Errorf("%d ratios with a peer, want three quantiles of five comparisons", len(lines))
 	}
-	for _, g := range Judge(r) {
+	for _, g := range judge(r) {
 		if strings.Contains(g.Goal, "Koordinator") {
 			t.Errorf("judged without its arm: %+v", g)
 		}
@@ -234,7 +234,7 @@ func TestOneBadRepetition(t *testing.T) {
 	for _, name := range arms {
 		r.Arms = append(r.Arms, Summarize(name, repetitions))
 	}
-	if g := Judge(r)[0]; g.Verdict != Met {
+	if g := judge(r)[0]; g.Verdict != Met {
 		t.Errorf("%+v", g)
 	}
 	if line := r.noiseLine(); !strings.Contains(line, "1.000 (95 % 1.000..1.000)") {

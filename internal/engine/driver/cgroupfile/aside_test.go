@@ -242,7 +242,7 @@ func TestPartitionIsNotWritten(t *testing.T) {
 		defer opened.Close()
 	}
 	change := plan.Change{Setting: plan.Setting{Target: Target("db", cgroup.KnobCPUs), Value: "0-2"}, From: "0-1"}
-	if _, err := driver.Write(change); !errors.Is(err, ErrPartition) {
+	if _, err := driver.Write(change); !errors.Is(err, errPartition) {
 		t.Errorf("%v", err)
 	}
 	d.write("sys/fs/cgroup/db/cpuset.cpus.partition", "member\n")

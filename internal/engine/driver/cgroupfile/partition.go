@@ -10,14 +10,14 @@ import (
 	"github.com/berth-project/berth/internal/linux/cgroup"
 )
 
-// ErrPartition says that a group is a cpuset partition.
-var ErrPartition = errors.New("is a cpuset partition: a write to its list could end it")
+// errPartition says that a group is a cpuset partition.
+var errPartition = errors.New("is a cpuset partition: a write to its list could end it")
 
-// NotAPartition returns ErrPartition if a group is a partition. On cgroup v1, and without the file
+// NotAPartition returns errPartition if a group is a partition. On cgroup v1, and without the file
 // cpuset.cpus.partition, no group is a partition.
 func NotAPartition(g *cgroup.Group) error {
 	if kind, err := g.Read(cgroup.KnobPartition); err == nil && kind != cgroup.Member && kind != "" {
-		return fmt.Errorf("%s %w (%s is %q)", g.Path(), ErrPartition, cgroup.KnobPartition, string(kind))
+		return fmt.Errorf("%s %w (%s is %q)", g.Path(), errPartition, cgroup.KnobPartition, string(kind))
 	}
 	return nil
 }
