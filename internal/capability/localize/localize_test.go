@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -216,9 +215,7 @@ func TestNoTarget(t *testing.T) {
 			if test.nodes == "0" {
 				w.write("sys/devices/system/node/online", "0\n")
 				w.write("sys/devices/system/node/node0/cpulist", "0-3\n")
-				if err := os.RemoveAll(filepath.Join(w.dir, "sys/devices/system/node/node1")); err != nil {
-					t.Fatal(err)
-				}
+				w.Remove("sys/devices/system/node/node1")
 			}
 			w.pass(11)
 			event, status := "", ""
@@ -423,9 +420,7 @@ func TestServiceStartsAnew(t *testing.T) {
 		w.pass(1)
 		w.cpus(redis, "x") // An unreadable file is opened again; files of a removed directory stay readable while open.
 		w.pass(11)
-		if err := os.RemoveAll(filepath.Join(w.dir, "sys/fs/cgroup", redis)); err != nil {
-			t.Fatal(err)
-		}
+		w.Remove("sys/fs/cgroup/" + redis)
 		w.pass(11)
 		w.group(redis)
 		w.cpus(redis, "0-1")
@@ -652,9 +647,7 @@ func TestFaults(t *testing.T) {
 	const prefix = "u Warning MemoryLocalityFailed: Container redis failed: "
 	remove := func(name string) func(w *world) {
 		return func(w *world) {
-			if err := os.RemoveAll(filepath.Join(w.dir, "sys/fs/cgroup", name)); err != nil {
-				w.t.Fatal(err)
-			}
+			w.Remove("sys/fs/cgroup/" + name)
 		}
 	}
 	for name, test := range map[string]struct {
@@ -712,9 +705,7 @@ func TestPassWaitsForMemoryNodes(t *testing.T) {
 func TestNothingToMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if err := os.Remove(filepath.Join(w.dir, "sys/fs/cgroup", redis, "memory.numa_stat")); err != nil {
-		t.Fatal(err)
-	}
+	w.Remove("sys/fs/cgroup/" + redis + "/memory.numa_stat")
 	w.pass(1)
 	w.expect("u Normal MemoryLocalitySkipped: no target numa", w.at("Closed", "Skipped", 100, 0))
 	w = newWorld(t)

@@ -2,10 +2,7 @@ package localize
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // fake is a mover that does what a test says.
@@ -66,8 +64,8 @@ func (*fake) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
 // world is a host of plain files with two NUMA nodes of two CPUs each, and the Groups of its agent.
 type world struct {
+	*plain.Host
 	t     testing.TB
-	dir   string
 	root  *hostfs.Root
 	mover *fake
 	s     *Groups
@@ -81,9 +79,7 @@ type world struct {
 const redis = "pods/redis"
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, dir: t.TempDir(), mover: &fake{orders: map[string]mover.Order{}, last: map[string]string{}}}
-	w.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	w.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory\n")
+	w := &world{Host: plain.WithGroups(t, "cpuset cpu memory"), t: t, mover: &fake{orders: map[string]mover.Order{}, last: map[string]string{}}}
 	w.write("sys/devices/system/cpu/online", "0-3\n")
 	w.write("sys/devices/system/node/online", "0-1\n")
 	for node, cpus := range []string{"0-1", "2-3"} {
@@ -100,11 +96,7 @@ func newWorld(t testing.TB) *world {
 	w.memory(redis, 43, 57)
 	v1alpha1.SetAgentConfigDefaults(&w.cfg)
 	w.node = capability.Node{Online: list(t, "0-3"), Config: &w.cfg, Now: time.Hour}
-	var err error
-	if w.root, err = hostfs.Open(w.dir); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.root.Close() })
+	w.root = w.Root()
 	w.restart(nil)
 	w.with(w.container("redis", true, `{"policy":"bestEffort"}`))
 	return w
@@ -123,10 +115,7 @@ func (w *world) write(name, content string) {
 	if strings.HasPrefix(name, "sys/devices/system/") {
 		w.node.Topology = nil // The agent reads it again.
 	}
-	name = filepath.Join(w.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Write(name, content)
 }
 
 func (w *world) group(path string) {

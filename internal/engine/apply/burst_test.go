@@ -2,57 +2,38 @@ package apply_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // plainHost is a cgroup v2 host of plain files with one group, "app".
 type plainHost struct {
+	*plain.Host
 	t    *testing.T
-	dir  string
 	host *cgroup.Host
 }
 
 func newPlainHost(t *testing.T, limit, burst string) *plainHost {
 	t.Helper()
-	p := &plainHost{t: t, dir: t.TempDir()}
-	p.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw")
-	p.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu")
+	p := &plainHost{Host: plain.WithGroups(t, "cpuset cpu"), t: t}
 	p.write("sys/fs/cgroup/app/cgroup.controllers", "cpuset cpu")
 	p.write("sys/fs/cgroup/app/cpu.max", limit)
 	if burst != "" {
 		p.write("sys/fs/cgroup/app/cpu.max.burst", burst)
 	}
-	root, err := hostfs.Open(p.dir)
-	must(t, err)
-	t.Cleanup(func() { _ = root.Close() })
-	p.host, err = cgroup.Open(root)
-	must(t, err)
+	p.host = p.Cgroups()
 	return p
 }
 
-func (p *plainHost) write(name, content string) {
-	p.t.Helper()
-	file := filepath.Join(p.dir, name)
-	must(p.t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(p.t, os.WriteFile(file, []byte(content+"\n"), 0o644))
-}
+func (p *plainHost) write(name, content string) { p.Write(name, content+"\n") }
 
-func (p *plainHost) read(name string) string {
-	p.t.Helper()
-	data, err := os.ReadFile(filepath.Join(p.dir, "sys/fs/cgroup/app", name))
-	must(p.t, err)
-	return strings.TrimSpace(string(data))
-}
+func (p *plainHost) read(name string) string { return p.Read("sys/fs/cgroup/app/" + name) }
 
 // faulty changes the burst as cpu_max_write() of the faulty kernels does.
 func (p *plainHost) faulty() apply.Options {

@@ -1,9 +1,7 @@
 package reconcile
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,13 +11,13 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // nestedHost is a cgroup v1 host of plain files. All groups below a workload's group get its CPUs.
 type nestedHost struct {
+	*plain.Host
 	t          *testing.T
-	dir        string
 	reconciler *Reconciler
 	now        time.Duration
 	events     []string
@@ -27,27 +25,20 @@ type nestedHost struct {
 
 func newNestedHost(t *testing.T, groups ...string) *nestedHost {
 	t.Helper()
-	h := &nestedHost{t: t, dir: t.TempDir()}
-	h.write("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n")
-	h.write("sys/devices/system/cpu/online", "0-3\n")
+	h := &nestedHost{Host: plain.New(t), t: t}
+	h.Write("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n")
+	h.Write("sys/devices/system/cpu/online", "0-3\n")
 	for _, group := range append(groups, "") {
 		h.group(group)
 	}
-	root, err := hostfs.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := h.Cgroups()
 	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := apply.New(cgroupfile.Kinds(host, nil), j, apply.Options{})
 	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace}, Host: host, Journal: j, Applier: a})
-	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
+	t.Cleanup(func() { _, _ = h.reconciler.Close(), j.Close() })
 	return h
 }
 
@@ -55,23 +46,15 @@ func newNestedHost(t *testing.T, groups ...string) *nestedHost {
 func (h *nestedHost) group(name string) {
 	h.t.Helper()
 	dir := "sys/fs/cgroup/cpuset/" + name + "/"
-	h.write(dir+"cpuset.cpus", "0-3\n")
-	if err := os.Link(filepath.Join(h.dir, dir, "cpuset.cpus"), filepath.Join(h.dir, dir, "cpuset.effective_cpus")); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-func (h *nestedHost) write(name, content string) {
-	h.t.Helper()
-	name = filepath.Join(h.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
+	h.Write(dir+"cpuset.cpus", "0-3\n")
+	if err := os.Link(h.Path(dir, "cpuset.cpus"), h.Path(dir, "cpuset.effective_cpus")); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
 // list writes another list to a group.
 func (h *nestedHost) list(group, list string) {
-	h.write("sys/fs/cgroup/cpuset/"+group+"/cpuset.cpus", list+"\n")
+	h.Write("sys/fs/cgroup/cpuset/"+group+"/cpuset.cpus", list+"\n")
 }
 
 // lists returns the current lists of groups.
@@ -79,11 +62,7 @@ func (h *nestedHost) lists(groups ...string) string {
 	h.t.Helper()
 	var all []string
 	for _, group := range groups {
-		list, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup/cpuset", group, "cpuset.cpus"))
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		all = append(all, strings.TrimSpace(string(list)))
+		all = append(all, h.Read("sys/fs/cgroup/cpuset/"+group+"/cpuset.cpus"))
 	}
 	return strings.Join(all, " ")
 }
@@ -141,7 +120,7 @@ func TestGroupsBelowComeAndGo(t *testing.T) {
 	if got := h.lists("pod", "pod/c"); got != "0-1 0-1" {
 		t.Errorf("with another list they are %q", got)
 	}
-	if err := os.RemoveAll(filepath.Join(h.dir, "sys/fs/cgroup/cpuset/pod/c")); err != nil {
+	if err := os.RemoveAll(h.Path("sys/fs/cgroup/cpuset/pod/c")); err != nil {
 		t.Fatal(err)
 	}
 	h.group("pod/d")

@@ -16,14 +16,14 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // unitHost is a cgroup v2 host of plain files, whose groups are units of a systemd that is asked between passes.
 type unitHost struct {
+	*plain.Host
 	t          *testing.T
-	dir        string
 	later      *systemd.Later
 	reconciler *Reconciler
 	now        time.Duration
@@ -36,17 +36,15 @@ type unitHost struct {
 
 func newUnitHost(t *testing.T, units ...string) *unitHost {
 	t.Helper()
-	h := &unitHost{t: t, dir: t.TempDir()}
-	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	h.write("sys/devices/system/cpu/online", "0-3\n")
-	h.write("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
-	h.write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
-	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
-	h.write("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n")
+	h := &unitHost{Host: plain.WithGroups(t, "cpuset cpu"), t: t}
+	h.Write("sys/devices/system/cpu/online", "0-3\n")
+	h.Write("proc/sys/kernel/sched_rt_runtime_us", "950000\n")
+	h.Write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
+	h.Write("sys/fs/cgroup/cpuset.cpus.effective", "0-3\n")
 	for _, u := range units {
-		h.write("sys/fs/cgroup/"+u+"/cgroup.controllers", "cpuset cpu\n")
-		h.write("sys/fs/cgroup/"+u+"/cpuset.cpus", "\n")
-		h.write("sys/fs/cgroup/"+u+"/cpuset.cpus.effective", "0-3\n")
+		h.Write("sys/fs/cgroup/"+u+"/cgroup.controllers", "cpuset cpu\n")
+		h.Write("sys/fs/cgroup/"+u+"/cpuset.cpus", "\n")
+		h.Write("sys/fs/cgroup/"+u+"/cpuset.cpus.effective", "0-3\n")
 	}
 	h.open(h)
 	return h
@@ -56,14 +54,7 @@ func newUnitHost(t *testing.T, units ...string) *unitHost {
 func (h *unitHost) open(units cgroupfile.Units) {
 	t := h.t
 	t.Helper()
-	root, err := hostfs.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := h.Cgroups()
 	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
 	if err != nil {
 		t.Fatal(err)
@@ -71,15 +62,7 @@ func (h *unitHost) open(units cgroupfile.Units) {
 	h.later = systemd.NewLater(units)
 	a := apply.New(cgroupfile.Kinds(host, h.later), j, apply.Options{Records: true}) // as an agent does
 	h.reconciler = New(Options{Owners: []plan.Owner{plan.OwnerPlace, plan.OwnerPool, plan.OwnerIsolate}, Host: host, Journal: j, Applier: a, Systemd: true})
-	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), j.Close(), root.Close() })
-}
-
-func (h *unitHost) write(name, content string) {
-	h.t.Helper()
-	name = filepath.Join(h.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)); err != nil {
-		h.t.Fatal(err)
-	}
+	t.Cleanup(func() { _, _ = h.reconciler.Close(), j.Close() })
 }
 
 // SetList acts as systemd and the kernel do.
@@ -90,11 +73,11 @@ func (h *unitHost) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 	}
 	group := "sys/fs/cgroup/" + cmp.Or(h.at[unit], unit) + "/"
 	if v == cgroup.Inherit {
-		h.write(group+string(k)+".effective", "0-3\n")
+		h.Write(group+string(k)+".effective", "0-3\n")
 		return nil
 	}
-	h.write(group+string(k), string(v)+"\n")
-	h.write(group+string(k)+".effective", string(v)+"\n")
+	h.Write(group+string(k), string(v)+"\n")
+	h.Write(group+string(k)+".effective", string(v)+"\n")
 	return nil
 }
 
@@ -147,8 +130,8 @@ func states(r Report) string {
 // has sets the list that a unit was created with.
 func (h *unitHost) has(unit, list string) {
 	h.t.Helper()
-	h.write("sys/fs/cgroup/"+unit+"/cpuset.cpus", list+"\n")
-	h.write("sys/fs/cgroup/"+unit+"/cpuset.cpus.effective", list+"\n")
+	h.Write("sys/fs/cgroup/"+unit+"/cpuset.cpus", list+"\n")
+	h.Write("sys/fs/cgroup/"+unit+"/cpuset.cpus.effective", list+"\n")
 }
 
 // originals returns the values that the journal would restore.
@@ -208,7 +191,7 @@ func TestUnitsBetweenPasses(t *testing.T) {
 // forget that list later.
 func TestUnitWithAllByName(t *testing.T) {
 	h := newUnitHost(t, "x.scope")
-	h.write("sys/devices/system/cpu/possible", "0-3\n")
+	h.Write("sys/devices/system/cpu/possible", "0-3\n")
 	h.has("x.scope", "0-3")
 	h.reconciler.Want(Of(Group{Group: "x.scope", CPUs: set("2-3"), Pinned: true}))
 	h.pass()
@@ -233,7 +216,7 @@ func TestUnitWithAllByName(t *testing.T) {
 // If systemd does not answer what it has on record, each unit that is asked about fails and is reported once.
 func TestQuestionsThatFail(t *testing.T) {
 	h := newUnitHost(t, "p.scope", "x.scope")
-	h.write("sys/devices/system/cpu/possible", "0-3\n")
+	h.Write("sys/devices/system/cpu/possible", "0-3\n")
 	h.has("p.scope", "0-3")
 	h.has("x.scope", "0-3")
 	h.unknown = errors.New("no")
@@ -363,8 +346,8 @@ func TestUnitsNoLongerAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newUnitHost(t, "x.scope")
-			h.write("sys/fs/cgroup/x.scope/cpuset.mems", "0\n")
-			h.write("sys/fs/cgroup/x.scope/cpuset.mems.effective", "0\n")
+			h.Write("sys/fs/cgroup/x.scope/cpuset.mems", "0\n")
+			h.Write("sys/fs/cgroup/x.scope/cpuset.mems.effective", "0\n")
 			h.reconciler.Want(Of([]Group{{Group: "x.scope", CPUs: set("1-3")}}...))
 			h.reconciler.Pass(h.now)
 			old := h.later.Take()
@@ -406,7 +389,7 @@ func TestUnitsOfAnotherSystemd(t *testing.T) {
 	h.reconciler.Want(Of([]Group{{Group: group, CPUs: set("2-3")}}...))
 	h.settles()
 	h.asked()
-	if stands, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup", group, "cpuset.cpus")); err != nil || strings.TrimSpace(string(stands)) != "2-3" {
+	if stands, err := os.ReadFile(h.Path("sys/fs/cgroup", group, "cpuset.cpus")); err != nil || strings.TrimSpace(string(stands)) != "2-3" {
 		t.Errorf("the group has %q, %v", stands, err)
 	}
 }
@@ -433,7 +416,7 @@ func TestUnitsOfOneName(t *testing.T) {
 // properties to the new group. An empty list only removes the group.
 func (h *unitHost) remake(unit, list string) {
 	h.t.Helper()
-	dir := filepath.Join(h.dir, "sys/fs/cgroup", unit)
+	dir := h.Path("sys/fs/cgroup", unit)
 	h.has(unit, "")                           // an open file fails when its real group is gone, but not here
 	old := filepath.Join(h.t.TempDir(), unit) // the new group has another inode
 	if err := os.Rename(dir, old); err != nil {
@@ -445,7 +428,7 @@ func (h *unitHost) remake(unit, list string) {
 		}
 	}()
 	if list != "" {
-		h.write("sys/fs/cgroup/"+unit+"/cgroup.controllers", "cpuset cpu\n")
+		h.Write("sys/fs/cgroup/"+unit+"/cgroup.controllers", "cpuset cpu\n")
 		h.has(unit, list)
 	}
 	h.now += reassert

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ func (h *movingHost) quota(cpus int) {
 // expect compares the current quota.
 func (h *movingHost) expect(what, want string) {
 	h.t.Helper()
-	got, err := os.ReadFile(filepath.Join(h.dir, "sys/fs/cgroup/be.slice/cpu.max"))
+	got, err := os.ReadFile(h.Path("sys/fs/cgroup/be.slice/cpu.max"))
 	if err != nil || strings.TrimSpace(string(got)) != want {
 		h.t.Errorf("%s: %q, %v, want %s", what, got, err, want)
 	}
@@ -52,11 +51,11 @@ func (h *movingHost) expect(what, want string) {
 func TestMovingQuota(t *testing.T) {
 	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
 	const file = "sys/fs/cgroup/be.slice/cpu.max"
-	h.write(file, "max 100000\n")
+	h.Write(file, "max 100000\n")
 	h.quota(2)
 	h.expect("at first", "200000 100000")
 	for second := range 150 {
-		h.write(file, "max 100000\n")
+		h.Write(file, "max 100000\n")
 		cpus := 2 + second/50
 		h.quota(cpus)
 		h.expect("after a daemon-reload", fmt.Sprintf("%d00000 100000", cpus))
@@ -65,10 +64,10 @@ func TestMovingQuota(t *testing.T) {
 		t.Errorf("events %q", h.events)
 	}
 	const other = "700000 100000"
-	h.write(file, other)
+	h.Write(file, other)
 	h.quota(3)
 	h.expect("another value", "300000 100000")
-	h.write(file, other)
+	h.Write(file, other)
 	for second := range 290 {
 		h.quota(2 + second%3)
 		h.expect("again", other)
@@ -90,7 +89,7 @@ func TestFightOverAnOriginal(t *testing.T) {
 	h.reconciler.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 	puts := func(times int, every time.Duration) {
 		for range times {
-			h.write("sys/fs/cgroup/be.slice/cpu.max", "max 100000\n")
+			h.Write("sys/fs/cgroup/be.slice/cpu.max", "max 100000\n")
 			h.quota(2)
 			h.now += every - time.Second
 		}
@@ -120,7 +119,7 @@ func TestFightOverAnOriginal(t *testing.T) {
 func TestMovingQuotaBelowALimit(t *testing.T) {
 	h := &movingHost{unitHost: newUnitHost(t, "be.slice")}
 	const file, limit = "sys/fs/cgroup/be.slice/cpu.max", "300000 100000"
-	h.write(file, limit)
+	h.Write(file, limit)
 	h.quota(4)
 	h.expect("above the limit", limit)
 	if got := h.originals(); got != "" {
@@ -134,7 +133,7 @@ func TestMovingQuotaBelowALimit(t *testing.T) {
 	h.expect("below it again", "100000 100000")
 	h.quota(3)
 	const lower = "100000 100000" // also Berth's value before the last one
-	h.write(file, lower)
+	h.Write(file, lower)
 	for _, cpus := range []int{4, 4, 2, 1, 3} {
 		h.quota(cpus)
 		h.expect("an administrator's", lower)
@@ -143,7 +142,7 @@ func TestMovingQuotaBelowALimit(t *testing.T) {
 		t.Errorf("entries %q", got)
 	}
 	const lowest = "50000 100000"
-	h.write(file, lowest)
+	h.Write(file, lowest)
 	h.reconciler.Want(nil)
 	h.settles()
 	if h.expect("at the end", lowest); len(h.events) > 0 || h.originals() != "" {

@@ -29,8 +29,8 @@ const (
 func newQuotaHost(t *testing.T, w plan.Writers) *quotaHost {
 	t.Helper()
 	h := &quotaHost{unitHost: newUnitHost(t, "app")}
-	h.write("sys/fs/cgroup/app/cpu.max", half+"\n")
-	h.write("sys/fs/cgroup/app/cpu.max.burst", "0\n")
+	h.Write("sys/fs/cgroup/app/cpu.max", half+"\n")
+	h.Write("sys/fs/cgroup/app/cpu.max.burst", "0\n")
 	host := h.reconciler.opts.Host
 	var err error
 	if h.journal, err = journal.Open(t.TempDir(), "boot", cgroupfile.Values()); err != nil {
@@ -130,7 +130,7 @@ func TestReloadsWithinAMinute(t *testing.T) {
 		at   time.Duration
 		held bool
 	}{{time.Second, false}, {20 * time.Second, true}, {40 * time.Second, true}, {62 * time.Second, false}, {70 * time.Second, false}, {75 * time.Second, true}} {
-		h.write("sys/fs/cgroup/app/cpu.max", half+"\n")
+		h.Write("sys/fs/cgroup/app/cpu.max", half+"\n")
 		if got := h.quotas.See(c.at, h.quota, w, half); got != SeenForeign && got != SeenExpected {
 			t.Fatalf("at %s: seen %d, %s", c.at, got, h.quota.Left())
 		}
@@ -153,7 +153,7 @@ func TestSpecificationThatComesLater(t *testing.T) {
 	if got := h.quotas.See(0, h.quota, before, "70000 100000"); got != SeenForeign {
 		t.Fatalf("seen %d", got)
 	}
-	h.write("sys/fs/cgroup/app/cpu.max", "70000 100000\n")
+	h.Write("sys/fs/cgroup/app/cpu.max", "70000 100000\n")
 	h.quotas.Set(0, Move{Quota: h.quota, Value: raised})
 	if got := h.quotas.See(time.Second, h.quota, after, raised); got != SeenOriginal || h.quota.Original() != "70000 100000" {
 		t.Errorf("seen %d, original %q", got, h.quota.Original())
@@ -163,7 +163,7 @@ func TestSpecificationThatComesLater(t *testing.T) {
 // A refused write delays the next write of its kind, but not the return to the limit.
 func TestQuotaHeldBack(t *testing.T) {
 	h := newQuotaHost(t, plan.Writers{})
-	h.write("sys/fs/cgroup/app/cpu.max", "60000 100000\n")
+	h.Write("sys/fs/cgroup/app/cpu.max", "60000 100000\n")
 	h.quotas.Set(time.Second, Move{Quota: h.quota, Value: half})
 	if h.quota.Err() == nil || h.quota.Stands() != raised {
 		t.Errorf("written over another value: %+v", h.quota)

@@ -45,9 +45,9 @@ func TestFailureBesideBorrowedCPUs(t *testing.T) {
 	}
 	// Its CPUs are as desired, and another setting is refused.
 	h := newUnitHost(t, "pin.slice", "web.slice")
-	h.write("sys/fs/cgroup/web.slice/cpuset.mems", "\n")
-	h.write("sys/fs/cgroup/web.slice/cpuset.mems.effective", "0-1\n")
-	h.write("sys/fs/cgroup/cpuset.mems.effective", "0-1\n")
+	h.Write("sys/fs/cgroup/web.slice/cpuset.mems", "\n")
+	h.Write("sys/fs/cgroup/web.slice/cpuset.mems.effective", "0-1\n")
+	h.Write("sys/fs/cgroup/cpuset.mems.effective", "0-1\n")
 	all := []plan.Desired{list("pin.slice", cgroup.KnobCPUs, plan.OwnerPlace, "2-3"), list("web.slice", cgroup.KnobCPUs, plan.OwnerPool, "0-2")}
 	h.reconciler.Want(all)
 	h.settles()

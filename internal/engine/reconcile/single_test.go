@@ -1,11 +1,7 @@
 package reconcile
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,17 +10,18 @@ import (
 	"github.com/berth-project/berth/internal/engine/driver/hostfile"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
-	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 const tune plan.Owner = "tune"
 
 // sysctlHost is a host with one sysctl, for which the tests desire another value.
 type sysctlHost struct {
+	*plain.Host
 	t          *testing.T
-	dir, file  string
+	file       string
 	journal    *journal.Journal
 	reconciler *Reconciler
 	target     plan.Target
@@ -39,22 +36,18 @@ func newSysctlHost(t *testing.T) *sysctlHost {
 // newSysctlHostOf returns a sysctlHost that interprets values with kinds.
 func newSysctlHostOf(t *testing.T, kinds func(*hostfs.Root) apply.Kinds) *sysctlHost {
 	t.Helper()
-	h := &sysctlHost{t: t, dir: t.TempDir()}
-	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
-	h.write("proc/sys/vm/swappiness", "60\n")
+	h := &sysctlHost{Host: plain.WithGroups(t, "cpuset cpu"), t: t}
+	h.Write("proc/sys/vm/swappiness", "60\n")
 	h.file = "proc/sys/vm/swappiness"
-	root, err := hostfs.Open(h.dir)
-	h.must(err)
-	host, err := cgroup.Open(root)
-	h.must(err)
+	root, host := h.Root(), h.Cgroups()
+	var err error
 	h.journal, err = journal.Open(t.TempDir(), "boot", hostfile.Values())
 	h.must(err)
 	h.target, err = hostfile.Target("/" + h.file)
 	h.must(err)
 	a := apply.New(kinds(root), h.journal, apply.Options{})
 	h.reconciler = New(Options{Owners: []plan.Owner{tune}, Host: host, Journal: h.journal, Applier: a})
-	t.Cleanup(func() { _, _, _ = h.reconciler.Close(), h.journal.Close(), root.Close() })
+	t.Cleanup(func() { _, _ = h.reconciler.Close(), h.journal.Close() })
 	return h
 }
 
@@ -63,12 +56,6 @@ func (h *sysctlHost) must(err error) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-}
-
-func (h *sysctlHost) write(name, content string) {
-	h.t.Helper()
-	name = filepath.Join(h.dir, name)
-	h.must(errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)))
 }
 
 // want sets the desired value of the sysctl.
@@ -81,9 +68,7 @@ func (h *sysctlHost) pass(after time.Duration, want string) Report {
 	h.t.Helper()
 	h.now += after
 	r, _ := h.reconciler.Pass(h.now)
-	data, err := os.ReadFile(filepath.Join(h.dir, h.file))
-	h.must(err)
-	if got := strings.TrimSpace(string(data)); got != want {
+	if got := h.Read(h.file); got != want {
 		h.t.Fatalf("after %s the value is %s, want %s; %+v", h.now, got, want, r)
 	}
 	return r
@@ -100,10 +85,10 @@ func TestSysctl(t *testing.T) {
 	if e, known := h.journal.Entry(h.target); !known || e.Original != "60" || e.Owner != tune {
 		t.Errorf("entry %+v", e)
 	}
-	h.write(h.file, "30\n")
+	h.Write(h.file, "30\n")
 	h.pass(time.Second, "30") // not checked yet
 	h.pass(reassert, "10")
-	h.write(h.file, "30\n")
+	h.Write(h.file, "30\n")
 	r := h.pass(reassert, "30")
 	if len(r.Events) != 1 || r.Events[0].Reason != v1alpha1.EventHostDrift || r.Others[0].State != StateConflict {
 		t.Errorf("report %+v", r)
@@ -134,7 +119,7 @@ func TestMangledIsNoConflict(t *testing.T) {
 	h.want("10")
 	h.pass(0, "10")
 	for range 3 {
-		h.write(h.file, "11\n")
+		h.Write(h.file, "11\n")
 		h.reconciler.Touch("another")
 		h.pass(time.Second, "11")
 		h.reconciler.Touch(h.target.Object)
@@ -161,12 +146,12 @@ func TestFailureOfIsolate(t *testing.T) {
 // The reconciler waits for a file that does not exist yet.
 func TestSysctlThatComesLater(t *testing.T) {
 	h := newSysctlHost(t)
-	h.must(os.Remove(filepath.Join(h.dir, h.file)))
+	h.Remove(h.file)
 	h.want("10")
 	if r, next := h.reconciler.Pass(h.now); len(r.Others) != 1 || r.Others[0].State == StateApplied || next > firstRetry {
 		t.Errorf("report %+v, next %s", r, next)
 	}
-	h.write(h.file, "60\n")
+	h.Write(h.file, "60\n")
 	h.pass(firstRetry, "10")
 }
 

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -25,8 +24,8 @@ type weighedHost struct {
 func newWeighedHost(t *testing.T, old bool) weighedHost {
 	t.Helper()
 	h := weighedHost{newUnitHost(t, "be.slice"), old}
-	h.write("sys/fs/cgroup/be.slice/cpu.weight", "79\n")
-	h.write("sys/fs/cgroup/be.slice/cpu.idle", "0\n")
+	h.Write("sys/fs/cgroup/be.slice/cpu.weight", "79\n")
+	h.Write("sys/fs/cgroup/be.slice/cpu.idle", "0\n")
 	h.open(h)
 	return h
 }
@@ -41,8 +40,8 @@ func (h weighedHost) SetWeight(unit string, v cgroup.Value) error {
 	case h.old: // the kernel refuses the weight while the group is idle
 		return nil
 	case v == cgroup.Idle:
-		h.write("sys/fs/cgroup/"+unit+"/cpu.idle", "1\n")
-		h.write("sys/fs/cgroup/"+unit+"/cpu.weight", "0\n")
+		h.Write("sys/fs/cgroup/"+unit+"/cpu.idle", "1\n")
+		h.Write("sys/fs/cgroup/"+unit+"/cpu.weight", "0\n")
 		return nil
 	}
 	h.weigh(unit, string(v)[len("weight "):])
@@ -51,8 +50,8 @@ func (h weighedHost) SetWeight(unit string, v cgroup.Value) error {
 
 // weigh acts as another program that gives a unit a weight.
 func (h weighedHost) weigh(unit, weight string) {
-	h.write("sys/fs/cgroup/"+unit+"/cpu.idle", "0\n")
-	h.write("sys/fs/cgroup/"+unit+"/cpu.weight", weight+"\n")
+	h.Write("sys/fs/cgroup/"+unit+"/cpu.idle", "0\n")
+	h.Write("sys/fs/cgroup/"+unit+"/cpu.weight", weight+"\n")
 }
 
 // MayRecord reports, as Systemd does, that other programs record no precedence.
@@ -159,9 +158,9 @@ func TestWeightAtTheEnd(t *testing.T) {
 // original.
 func TestWeightOfUnitWithoutController(t *testing.T) {
 	h := newWeighedHost(t, false)
-	h.write("sys/fs/cgroup/be.slice/cgroup.controllers", "cpuset\n")
+	h.Write("sys/fs/cgroup/be.slice/cgroup.controllers", "cpuset\n")
 	for _, file := range []string{"cpu.weight", "cpu.idle"} {
-		if err := os.Remove(filepath.Join(h.dir, "sys/fs/cgroup/be.slice", file)); err != nil {
+		if err := os.Remove(h.Path("sys/fs/cgroup/be.slice", file)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,7 +3,6 @@ package groups
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"syscall"
@@ -14,51 +13,34 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/unit"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // host is a host with a v2 hierarchy made of plain files.
 type host struct {
 	Groups
-	t   *testing.T
-	dir string
+	t     *testing.T
+	plain *plain.Host
 }
 
 func newHost(t *testing.T) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir()}
-	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
+	h := &host{plain: plain.WithGroups(t, "cpuset cpu"), t: t}
 	h.write("sys/devices/system/cpu/possible", "0-7\n")
 	h.write("sys/devices/system/cpu/online", "0-5\n")
-	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
 	h.write("sys/fs/cgroup/cpuset.cpus.effective", "0-5\n")
-	root, err := hostfs.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	if h.Host, err = cgroup.Open(root); err != nil {
-		t.Fatal(err)
-	}
-	if h.Journal, err = journal.Open(filepath.Join(h.dir, "state"), "boot", cgroupfile.Values()); err != nil {
+	h.Host = h.plain.Cgroups()
+	var err error
+	if h.Journal, err = journal.Open(h.plain.Path("state"), "boot", cgroupfile.Values()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Journal.Close() })
 	return h
 }
 
-func (h *host) write(name, content string) {
-	h.t.Helper()
-	path := filepath.Join(h.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
-}
+func (h *host) write(name, content string) { h.plain.Write(name, content) }
 
 // group makes a group with its own list, "" for none, and a list in effect.
 func (h *host) group(path, list, effective string) {
@@ -186,7 +168,7 @@ func TestJournaled(t *testing.T) {
 	is("given", plan.OwnerPlace, "2-3")
 	is("shrunk", plan.OwnerBurst, "")
 	is("free", "", "")
-	dir := filepath.Join(h.dir, "sys/fs/cgroup/given")
+	dir := h.plain.Path("sys/fs/cgroup/given")
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}
@@ -204,14 +186,7 @@ func TestGroupOutsideOfCPUSets(t *testing.T) {
 		"32 23 0:29 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n")
 	h.write("sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-5\n")
 	h.write("sys/fs/cgroup/cpu/app/cpu.shares", "2\n")
-	root, err := hostfs.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	if h.Host, err = cgroup.Open(root); err != nil {
-		t.Fatal(err)
-	}
+	h.Host = h.plain.Cgroups()
 	if got := h.EffectiveCPUs("app").String(); got != "0-5" {
 		t.Errorf("it may run on %q", got)
 	}

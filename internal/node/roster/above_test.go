@@ -15,16 +15,16 @@ func TestAboveKeepsWhatItKnows(t *testing.T) {
 	m := newMachine(t, "slice", "other")
 	a := NewAbove(m.host)
 	defer a.Close()
-	file := filepath.Join(m.dir, "sys/fs/cgroup/slice/cpu.max")
+	file := m.Path("sys/fs/cgroup/slice/cpu.max")
 	for i, c := range []struct {
 		what   string
 		change func()
 		want   float64
 	}{
 		{"read", func() {}, 0.5},
-		{"damaged", func() { m.write("sys/fs/cgroup/slice/cpu.max", "nonsense\n") }, 0.5},
-		{"another", func() { m.write("sys/fs/cgroup/slice/cpu.max", "70000 100000\n") }, 0.7},
-		{"none", func() { m.write("sys/fs/cgroup/slice/cpu.max", "max 100000\n") }, 0},
+		{"damaged", func() { m.Write("sys/fs/cgroup/slice/cpu.max", "nonsense\n") }, 0.5},
+		{"another", func() { m.Write("sys/fs/cgroup/slice/cpu.max", "70000 100000\n") }, 0.7},
+		{"none", func() { m.Write("sys/fs/cgroup/slice/cpu.max", "max 100000\n") }, 0},
 		{"removed", func() { _ = os.RemoveAll(filepath.Dir(file)) }, 0},
 	} {
 		c.change()
@@ -33,14 +33,14 @@ func TestAboveKeepsWhatItKnows(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
 		}
 	}
-	m.write("sys/fs/cgroup/other/cpu.max", "nonsense\n")
+	m.Write("sys/fs/cgroup/other/cpu.max", "nonsense\n")
 	if got := a.Limit("other"); got != Unknown {
 		t.Errorf("never read: %v, want %v", got, Unknown)
 	}
-	if err := os.RemoveAll(filepath.Join(m.dir, "sys/fs/cgroup/other")); err != nil {
+	if err := os.RemoveAll(m.Path("sys/fs/cgroup/other")); err != nil {
 		t.Fatal(err)
 	}
-	m.write("sys/fs/cgroup/file", "")
+	m.Write("sys/fs/cgroup/file", "")
 	if got := a.Limit("file/below"); got != Unknown {
 		t.Errorf("cannot be opened: %v, want %v", got, Unknown)
 	}
@@ -55,8 +55,8 @@ func TestAboveReadsLittle(t *testing.T) {
 	m := newMachine(t, "slice", "slice/one", "slice/other")
 	a := NewAbove(m.host)
 	defer a.Close()
-	set := func(group, quota string) { m.write("sys/fs/cgroup/"+group+"/cpu.max", quota+" 100000\n") }
-	m.write("sys/fs/cgroup/slice/cpu.max.burst", "not to be read\n")
+	set := func(group, quota string) { m.Write("sys/fs/cgroup/"+group+"/cpu.max", quota+" 100000\n") }
+	m.Write("sys/fs/cgroup/slice/cpu.max.burst", "not to be read\n")
 	set("slice/one", "max")
 	for second, c := range []struct {
 		one, other string

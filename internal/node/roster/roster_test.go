@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,15 +13,15 @@ import (
 
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/value/unit"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // machine is a host made of plain files, with cgroup v2 and a Roster on it.
 type machine struct {
 	*Roster
+	*plain.Host
 	t    *testing.T
-	dir  string
 	log  strings.Builder
 	now  time.Duration
 	host *cgroup.Host
@@ -30,20 +29,11 @@ type machine struct {
 
 func newMachine(t *testing.T, groups ...string) *machine {
 	t.Helper()
-	m := &machine{t: t, dir: t.TempDir(), now: time.Hour}
-	m.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	m.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	m := &machine{Host: plain.WithGroups(t, "cpuset cpu"), t: t, now: time.Hour}
 	for _, g := range groups {
 		m.group(g, "50000 100000")
 	}
-	root, err := hostfs.Open(m.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	if m.host, err = cgroup.Open(root); err != nil {
-		t.Fatal(err)
-	}
+	m.host = m.Cgroups()
 	m.Roster = m.fresh()
 	t.Cleanup(func() { m.Close() })
 	return m
@@ -57,30 +47,19 @@ func (m *machine) fresh() *Roster {
 	})
 }
 
-func (m *machine) write(name, content string) {
-	m.t.Helper()
-	path := filepath.Join(m.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
 func (m *machine) group(path, limit string) {
 	dir := "sys/fs/cgroup/" + path + "/"
-	m.write(dir+"cgroup.controllers", "cpuset cpu\n")
-	m.write(dir+"cgroup.procs", "")
-	m.write(dir+"cpu.max", limit+"\n")
-	m.write(dir+"cpu.max.burst", "0\n")
-	m.write(dir+"cpu.stat", "usage_usec 0\nnr_periods 9\nnr_throttled 7\nthrottled_usec 1\nnr_bursts 0\nburst_usec 0\n")
+	m.Write(dir+"cgroup.controllers", "cpuset cpu\n")
+	m.Write(dir+"cgroup.procs", "")
+	m.Write(dir+"cpu.max", limit+"\n")
+	m.Write(dir+"cpu.max.burst", "0\n")
+	m.Write(dir+"cpu.stat", "usage_usec 0\nnr_periods 9\nnr_throttled 7\nthrottled_usec 1\nnr_bursts 0\nburst_usec 0\n")
 }
 
 // process makes a process in a group, with a start time.
 func (m *machine) process(pid int, group string, start int) {
-	m.write(fmt.Sprintf("proc/%d/cgroup", pid), "0::/"+group+"\n")
-	m.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (sh) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n", pid, start))
+	m.Write(fmt.Sprintf("proc/%d/cgroup", pid), "0::/"+group+"\n")
+	m.Write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (sh) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0\n", pid, start))
 }
 
 // find advances the time by soleEvery and calls Find.
@@ -121,8 +100,8 @@ func TestUsage(t *testing.T) {
 	m := newMachine(t, "a", "above")
 	m.Adopt([]Ready{in("one", "a")}, nil)
 	m.find()
-	m.write("sys/fs/cgroup/above/cpu.stat", "usage_usec 7\n")
-	m.write("sys/fs/cgroup/a/cpu.stat", "usage_usec 5\n")
+	m.Write("sys/fs/cgroup/above/cpu.stat", "usage_usec 7\n")
+	m.Write("sys/fs/cgroup/a/cpu.stat", "usage_usec 5\n")
 	for group, want := range map[string]unit.CPUTime{"a": 5000, "above": 7000} {
 		if got, err := m.Usage(group); got != want || err != nil {
 			t.Errorf("%s used %d, want %d: %v", group, got, want, err)
@@ -274,19 +253,19 @@ func TestContainersThatDoNotRun(t *testing.T) {
 func TestFindByProcesses(t *testing.T) {
 	m := newMachine(t, "a")
 	m.process(7, "a", 100)
-	m.write("sys/fs/cgroup/a/cgroup.procs", "7\n")
+	m.Write("sys/fs/cgroup/a/cgroup.procs", "7\n")
 	m.Adopt([]Ready{by("one", 7)}, nil)
 	m.find()
 	m.want(map[string]string{"one": "/a"})
 
-	m.write("sys/fs/cgroup/a/cgroup.procs", "7\n8\n")
+	m.Write("sys/fs/cgroup/a/cgroup.procs", "7\n8\n")
 	m.Find(m.now + soleEvery - 1)
 	m.want(map[string]string{"one": "/a"})
 	m.find()
 	if got := m.has()["one"]; !strings.Contains(got, cgroup.ErrNotSole.Error()) {
 		t.Errorf("another process in the group: %s", got)
 	}
-	m.write("sys/fs/cgroup/a/cgroup.procs", "7\n")
+	m.Write("sys/fs/cgroup/a/cgroup.procs", "7\n")
 	m.find()
 	m.want(map[string]string{"one": "/a"})
 
@@ -336,14 +315,14 @@ func TestAbove(t *testing.T) {
 	above.Round(time.Second)
 	see("a", half, 7)
 	see("x", none, 0)
-	m.write("sys/fs/cgroup/a/cpu.max", "max 100000\n")
+	m.Write("sys/fs/cgroup/a/cpu.max", "max 100000\n")
 	see("a", half, 7) // once a round
 	above.Round(2 * time.Second)
 	see("a", none, 7)
 	see("a/b", half, 7)
 
-	m.write("sys/fs/cgroup/a/b/cpu.max", "") // the files of a removed group cannot be read either
-	if err := os.RemoveAll(filepath.Join(m.dir, "sys/fs/cgroup/a/b")); err != nil {
+	m.Write("sys/fs/cgroup/a/b/cpu.max", "") // the files of a removed group cannot be read either
+	if err := os.RemoveAll(m.Path("sys/fs/cgroup/a/b")); err != nil {
 		t.Fatal(err)
 	}
 	above.Round(3 * time.Second)
@@ -374,7 +353,7 @@ func TestApart(t *testing.T) {
 		m.now += time.Second
 		used += seconds
 		for _, e := range m.Entries() {
-			m.write("sys/fs/cgroup/"+e.Group.Path()+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", used*1_000_000))
+			m.Write("sys/fs/cgroup/"+e.Group.Path()+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", used*1_000_000))
 		}
 		got := apart.Used(m.now, m.Entries(), map[string]bool{"bound": true}, map[string]int{"wide": 1})
 		if got.Seconds() != want {
@@ -390,7 +369,7 @@ func TestApart(t *testing.T) {
 	m.find()
 	second(1, 1+1) // offline: its use while in the pool is not counted
 	second(1, 1+1+1)
-	m.write("sys/fs/cgroup/bound/cpu.stat", "")
+	m.Write("sys/fs/cgroup/bound/cpu.stat", "")
 	if got := apart.Used(m.now, m.Entries(), map[string]bool{"bound": true}, map[string]int{"wide": 1}); got != 0 {
 		t.Errorf("%v is apart of groups that used nothing or cannot be read", got)
 	}

@@ -19,64 +19,38 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/node/cluster"
 	"github.com/berth-project/berth/internal/node/nri"
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // host is a machine of plain files with 8 CPUs and cgroup v2.
 type host struct {
+	*plain.Host
 	t         *testing.T
-	dir       string
 	used, all time.Duration // CPU time of offline work, and of all work
 	ceiling   ceiling
 }
 
 func newHost(t *testing.T, groups ...string) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir()}
-	h.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	h.write("proc/stat", "")
-	h.write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	h := &host{Host: plain.WithGroups(t, "cpuset cpu"), t: t}
+	h.Write("proc/stat", "")
 	for _, g := range groups {
 		for g != "." {
-			h.write("sys/fs/cgroup/"+g+"/cgroup.controllers", "cpuset cpu\n")
-			h.write("sys/fs/cgroup/"+g+"/cgroup.procs", "")
+			h.Write("sys/fs/cgroup/"+g+"/cgroup.controllers", "cpuset cpu\n")
+			h.Write("sys/fs/cgroup/"+g+"/cgroup.procs", "")
 			g = filepath.Dir(g)
 		}
 	}
-	root, err := hostfs.Open(h.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	opened, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.ceiling = ceiling{host: opened, root: root, standing: noEntries}
+	h.ceiling = ceiling{host: h.Cgroups(), root: h.Root(), standing: noEntries}
 	return h
 }
 
 // noEntries is an empty journal.
 func noEntries(func(journal.Entry) bool) []journal.Entry { return nil }
-
-func (h *host) write(name, content string) {
-	h.t.Helper()
-	name = filepath.Join(h.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o600)); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-func (h *host) remove(name string) {
-	h.t.Helper()
-	if err := os.Remove(filepath.Join(h.dir, name)); err != nil {
-		h.t.Fatal(err)
-	}
-}
 
 // work returns offline pods that are here.
 func work(pods ...string) []observed.Pod {
@@ -91,12 +65,12 @@ func work(pods ...string) []observed.Pod {
 func (h *host) run(online, offline float64) {
 	h.used += time.Duration(offline * float64(time.Second))
 	h.all += time.Duration((online + offline) * float64(time.Second))
-	h.write("sys/fs/cgroup/kubepods/besteffort/cpu.stat", fmt.Sprintf("usage_usec %d\nuser_usec 0\nsystem_usec 0\n", h.used.Microseconds()))
+	h.Write("sys/fs/cgroup/kubepods/besteffort/cpu.stat", fmt.Sprintf("usage_usec %d\nuser_usec 0\nsystem_usec 0\n", h.used.Microseconds()))
 	stat := fmt.Sprintf("cpu  %d 0 0 0 0 0 0 0 0 0\n", h.all.Milliseconds()/10)
 	for cpu := range 8 {
 		stat += fmt.Sprintf("cpu%d %d 0 0 0 0 0 0 0 0 0\n", cpu, h.all.Milliseconds()/80)
 	}
-	h.write("proc/stat", stat)
+	h.Write("proc/stat", stat)
 }
 
 // The quota is on the one group that has all offline work. It follows what online work leaves, independent of what
@@ -134,17 +108,17 @@ func TestCeiling(t *testing.T) {
 		t.Errorf("online work uses five: %s", got)
 	}
 	// A failed reading changes nothing.
-	h.remove("proc/stat")
+	h.Remove("proc/stat")
 	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) != 1 || desired[0].Value != "100000 100000" || err == nil ||
 		!strings.HasPrefix(err.Error(), "the quota stays as it is: ") {
 		t.Errorf("without /proc/stat: %+v, %v", desired, err)
 	}
-	h.remove("sys/fs/cgroup/kubepods/besteffort/cgroup.procs")
+	h.Remove("sys/fs/cgroup/kubepods/besteffort/cgroup.procs")
 	h.run(1, 0)
 	if desired, err := h.ceiling.decide(now, node, both, beside); len(desired) != 1 || err == nil {
 		t.Errorf("without a list of processes: %+v, %v", desired, err)
 	}
-	h.write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
+	h.Write("sys/fs/cgroup/kubepods/besteffort/cgroup.procs", "")
 	// The quota would also limit online work beside the offline pods.
 	if desired, err := h.ceiling.decide(now, node, both, []observed.Workload{one("web", "LS", "")}); len(desired) > 0 || !errors.Is(err, isolate.ErrNoQuotaGroup) {
 		t.Errorf("%+v, %v", desired, err)
@@ -181,7 +155,7 @@ func TestQuotaWithoutReadings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h.remove("proc/stat")
+	h.Remove("proc/stat")
 	for i := range 30 {
 		want, why := "400000 100000", "the quota stays as it is: "
 		if i >= 20 {
@@ -201,10 +175,10 @@ func TestQuotaWithoutReadings(t *testing.T) {
 // processes.
 func TestCeilingIsOfOfflineWorkAlone(t *testing.T) {
 	h := newHost(t, "kubepods/besteffort/pod1", "kubepods/besteffort/pod2", "own.slice/a", "left.slice/a", "left.slice/empty", "left.slice/odd")
-	h.write("sys/fs/cgroup/kubepods/besteffort/pod2/cgroup.procs", "7\n")
-	h.write("sys/fs/cgroup/own.slice/cgroup.procs", "8\n")
-	h.remove("sys/fs/cgroup/left.slice/odd/cgroup.procs")
-	h.write("sys/fs/cgroup/left.slice/odd/cgroup.procs/unreadable", "")
+	h.Write("sys/fs/cgroup/kubepods/besteffort/pod2/cgroup.procs", "7\n")
+	h.Write("sys/fs/cgroup/own.slice/cgroup.procs", "8\n")
+	h.Remove("sys/fs/cgroup/left.slice/odd/cgroup.procs")
+	h.Write("sys/fs/cgroup/left.slice/odd/cgroup.procs/unreadable", "")
 	both := work("1", "2")
 	batch := observed.Pod{Name: "a", Group: "left.slice/a", Here: true}
 	for what, test := range map[string]struct {
@@ -252,25 +226,25 @@ func TestCeilingBesideUnknownGroups(t *testing.T) {
 		}
 	}
 	// PID 0 is a process of another PID namespace, and means that the group is in use.
-	h.write(above+"/podb/main/cgroup.procs", "0\n")
+	h.Write(above+"/podb/main/cgroup.procs", "0\n")
 	expect("pod b is not known yet", work("a"), 0, isolate.ErrUnknownGroup)
 	expect("both", work("a", "b"), 1, nil)
 	for range 35 {
 		expect("pod b was deleted by force", work("a"), 1, nil)
 	}
-	h.write(above+"/podb/main/cgroup.procs", "")
+	h.Write(above+"/podb/main/cgroup.procs", "")
 	expect("pod b left a group", work("a"), 1, nil)
 	for _, name := range []string{"podb/main/cgroup.procs", "podb/main/cgroup.controllers", "podb/main", "podb/cgroup.procs", "podb/cgroup.controllers", "podb"} {
-		h.remove(above + "/" + name)
+		h.Remove(above + "/" + name)
 	}
 	expect("its group is gone", work("a"), 1, nil)
 
-	h.write(above+"/podc/main/cgroup.procs", "")
+	h.Write(above+"/podc/main/cgroup.procs", "")
 	expect("the group of a new pod", work("a"), 1, nil)
-	h.write(above+"/podc/main/cgroup.procs", "7\n")
+	h.Write(above+"/podc/main/cgroup.procs", "7\n")
 	expect("it runs", work("a"), 1, nil)
 	expect("its pod is known", work("a", "c"), 1, nil)
-	h.write(above+"/podb/cgroup.procs", "8\n")
+	h.Write(above+"/podb/cgroup.procs", "8\n")
 	expect("pod b, which nobody knows", work("a", "c"), 1, nil)
 	expect("a second later", work("a", "c"), 1, nil)
 	expect("two seconds later", work("a", "c"), 0, isolate.ErrUnknownGroup)
@@ -282,8 +256,8 @@ func TestCeilingBesideUnknownGroups(t *testing.T) {
 // within seconds.
 func TestCeilingOfWorkThatComesBack(t *testing.T) {
 	h := newHost(t, "batch.slice/a.service", "batch.slice/b.service")
-	h.write("sys/fs/cgroup/batch.slice/cpu.stat", "usage_usec 0\n")
-	h.write("sys/fs/cgroup/batch.slice/b.service/cgroup.procs", "8\n")
+	h.Write("sys/fs/cgroup/batch.slice/cpu.stat", "usage_usec 0\n")
+	h.Write("sys/fs/cgroup/batch.slice/b.service/cgroup.procs", "8\n")
 	node := isolate.Node{Policy: isolate.DefaultPolicy()}
 	for i := range 8 {
 		node.Movable = append(node.Movable, isolate.Core{CPUs: cpuset.Set{}.Add(i)})
@@ -331,8 +305,8 @@ func TestCeilingOfAnEarlierAgentStays(t *testing.T) {
 	}
 	node := isolate.Node{Policy: isolate.DefaultPolicy(), Movable: []isolate.Core{{CPUs: cpuset.Set{}.Add(0)}, {CPUs: cpuset.Set{}.Add(1)}}}
 	for name, hurt := range map[string]func(h *host){
-		"no reading":       func(h *host) { h.remove("proc/stat") },
-		"an unknown group": func(h *host) { h.write("sys/fs/cgroup/"+group+"/podx/cgroup.procs", "1\n") },
+		"no reading":       func(h *host) { h.Remove("proc/stat") },
+		"an unknown group": func(h *host) { h.Write("sys/fs/cgroup/"+group+"/podx/cgroup.procs", "1\n") },
 	} {
 		h := newHost(t, group+"/poda", group+"/podx")
 		h.ceiling.standing = func(match func(journal.Entry) bool) []journal.Entry {
@@ -456,7 +430,7 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 	asked.CPUSuppressPolicy = new("cfsQuota")
 	w, h := newWorld(t, asked), newHost(t, "kubepods/besteffort/podb")
 	w.root, w.host = h.ceiling.root, h.ceiling.host
-	h.write("sys/fs/cgroup/kubepods/besteffort/podb/cpu.idle", "0\n")
+	h.Write("sys/fs/cgroup/kubepods/besteffort/podb/cpu.idle", "0\n")
 	w.restart()
 	pod, box, main := offlinePod("b")
 	pod.Annotations = map[string]string{v1alpha1.AnnotationCPUQOS: `{"enable": true, "schedIdle": 1}`}
@@ -503,14 +477,14 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 	}
 	const dir = "sys/kernel/sched_ext/"
 	expect("without one", true)
-	h.write(dir+"state", "enabled\n")
-	h.write(dir+"switch_all", "1\n")
-	h.write(dir+"root/ops", "scx_rusty\n")
+	h.Write(dir+"state", "enabled\n")
+	h.Write(dir+"switch_all", "1\n")
+	h.Write(dir+"root/ops", "scx_rusty\n")
 	expect("with one", false,
 		"IsolationLimited cpuSuppressPolicy cfsQuota: unsupported: sched_ext scx_rusty has all threads",
 		"IsolationLimited precedence: unsupported: sched_ext scx_rusty has all threads")
 	expect("still", false)
-	h.write(dir+"state", "disabled\n")
+	h.Write(dir+"state", "disabled\n")
 	expect("after it", true)
 }
 
@@ -518,13 +492,13 @@ func TestOfflineUnderSchedExt(t *testing.T) {
 // quota from the start.
 func TestQuotaBelowAnother(t *testing.T) {
 	h := newHost(t)
-	h.write("proc/self/mountinfo", "32 23 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n")
-	h.write("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n")
+	h.Write("proc/self/mountinfo", "32 23 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n")
+	h.Write("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n")
 	limit := func(group string, quota int) {
-		h.write("sys/fs/cgroup/cpu/"+group+"/cgroup.procs", "")
-		h.write("sys/fs/cgroup/cpu/"+group+"/cpuacct.usage", "0\n")
-		h.write("sys/fs/cgroup/cpu/"+group+"/cpu.cfs_quota_us", fmt.Sprintln(quota))
-		h.write("sys/fs/cgroup/cpu/"+group+"/cpu.cfs_period_us", "100000\n")
+		h.Write("sys/fs/cgroup/cpu/"+group+"/cgroup.procs", "")
+		h.Write("sys/fs/cgroup/cpu/"+group+"/cpuacct.usage", "0\n")
+		h.Write("sys/fs/cgroup/cpu/"+group+"/cpu.cfs_quota_us", fmt.Sprintln(quota))
+		h.Write("sys/fs/cgroup/cpu/"+group+"/cpu.cfs_period_us", "100000\n")
 	}
 	limit("batch", -1)
 	limit("batch/a", 100_000)

@@ -112,7 +112,7 @@ func TestReserveUnderSchedExt(t *testing.T) {
 	} {
 		state := map[bool]string{true: "enabled\n", false: "disabled\n"}[c.scheduler != ""]
 		for name, text := range map[string]string{"state": state, "switch_all": "1\n", "root/ops": c.scheduler + "\n"} {
-			name = filepath.Join(w.dir, "sys/kernel/sched_ext", name)
+			name = w.Path("sys/kernel/sched_ext", name)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 				t.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/unit"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // groups is a host on which each group may run on all CPUs, unless an administrator bound it.
@@ -51,8 +51,8 @@ func (groups) Journaled(string) (plan.Owner, cpuset.Set) { return "", cpuset.Set
 
 // world is a host of 8 cores, where core i has the CPUs i and i+8, with a clock that tests move.
 type world struct {
+	*plain.Host
 	t          *testing.T
-	dir        string
 	root       *hostfs.Root
 	host       Host
 	inventory  *inventory.Inventory
@@ -87,7 +87,7 @@ func set(t *testing.T, list string) cpuset.Set {
 
 func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), all: set(t, "0-15"), now: time.Hour, host: mainline(), used: map[string]unit.CPUTime{"web": 0, "batch": 0}}
+	w := &world{Host: plain.New(t), t: t, all: set(t, "0-15"), now: time.Hour, host: mainline(), used: map[string]unit.CPUTime{"web": 0, "batch": 0}}
 	w.inventory = inventory.New(groups{w.all, map[string]cpuset.Set{"bound": set(t, "3,11")}}, workload.Administrator{})
 	w.assignment = assignment.New(w.inventory)
 	w.asks(asked)
@@ -105,10 +105,7 @@ func newWorld(t *testing.T, asked v1alpha1.ResourceThreshold) *world {
 	w.assignment.SetFacts(place.Facts{Machine: machine, Hash: "0123456789abcdef", AllocatableMilli: 16000})
 	w.with()
 	w.run(0, 0)
-	if w.root, err = hostfs.Open(w.dir); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.root.Close() })
+	w.root = w.Root()
 	w.restart()
 	return w
 }
@@ -151,13 +148,7 @@ func (w *world) run(d time.Duration, busy float64) {
 		fmt.Fprintf(&text, "cpu%d %d 0 0 %d 0 0 0 0 0 0\n", i, w.busy[i].Milliseconds()/10, (w.now-w.busy[i]).Milliseconds()/10)
 	}
 	text.WriteString("intr 0\n")
-	name := filepath.Join(w.dir, "proc/stat")
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Write("proc/stat", text.String())
 }
 
 // observed returns the facts of a round.
@@ -264,9 +255,7 @@ func TestBoundaryFollowsTheLoad(t *testing.T) {
 func TestOffAndEnd(t *testing.T) {
 	w := newWorld(t, v1alpha1.ResourceThreshold{})
 	w.with("batch")
-	if err := os.Remove(filepath.Join(w.dir, "proc/stat")); err != nil {
-		t.Fatal(err)
-	}
+	w.Remove("proc/stat")
 	w.round()
 	w.expect("switched off", "")
 	if out := w.work.Outcome(time.Time{}); w.failed > 0 || len(out.Node) > 0 {
@@ -291,7 +280,7 @@ func TestUnreadableUse(t *testing.T) {
 	w.with("batch")
 	w.rounds(17, 0.1)
 	w.expect("before", "4-7,12-15")
-	stat, away := filepath.Join(w.dir, "proc/stat"), filepath.Join(w.dir, "proc/stat.away")
+	stat, away := w.Path("proc/stat"), w.Path("proc/stat.away")
 	move := func(from, to string) {
 		t.Helper()
 		if err := os.Rename(from, to); err != nil {

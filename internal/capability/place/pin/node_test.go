@@ -1,10 +1,7 @@
 package pin
 
 import (
-	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/berth-project/berth/internal/capability/place/assignment"
@@ -13,40 +10,26 @@ import (
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/intent/workload"
-	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/node/groups"
 	"github.com/berth-project/berth/internal/node/inventory"
 	"github.com/berth-project/berth/internal/node/statedir"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // newNode returns the CPU sets of a host of plain files that was not read yet.
 func newNode(t *testing.T, files map[string]string) *Sets {
 	t.Helper()
-	dir := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	write := func(name, content string) {
-		name = filepath.Join(dir, name)
-		must(errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content), 0o644)))
-	}
-	write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	h := plain.WithGroups(t, "cpuset cpu")
 	for name, content := range files {
-		write(name, content)
+		h.Write(name, content)
 	}
-	root, err := hostfs.Open(dir)
-	must(err)
-	host, err := cgroup.Open(root)
-	must(err)
+	root, host := h.Root(), h.Cgroups()
 	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
-	must(err)
-	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
 	all := &groups.Groups{Host: host, Journal: j}
 	inv := inventory.New(all, workload.Administrator{})
 	log, fail := slog.New(slog.NewTextHandler(t.Output(), nil)), func(what string, err error) { t.Errorf("%s: %v", what, err) }

@@ -3,15 +3,14 @@ package self
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // affinity returns the CPUs that the calling thread may run on.
@@ -73,33 +72,12 @@ func TestThreadsShrink(t *testing.T) {
 // tree returns a v2 hierarchy of plain files, with one process in each group.
 func tree(t *testing.T, procs map[string]int) *cgroup.Host {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name, content string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	write("sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	h := plain.WithGroups(t, "cpuset cpu")
 	for group, pid := range procs {
-		write("sys/fs/cgroup/"+group+"/cgroup.procs", fmt.Sprintf("%d\n", pid))
-		write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu\n")
+		h.Write("sys/fs/cgroup/"+group+"/cgroup.procs", fmt.Sprintf("%d\n", pid))
+		h.Write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu\n")
 	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return host
+	return h.Cgroups()
 }
 
 // TestSelfIsOneGroup checks that only the group that the agent itself is in counts as its own. The kernel lets the

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,16 +12,16 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/pages"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // desk is a host of plain files with one group, which has memory nodes 0-1, and an Aside.
 type desk struct {
 	*testing.T
 
-	dir   string
+	plain *plain.Host
 	host  *cgroup.Host
 	aside *Aside
 	kinds apply.Kinds
@@ -36,22 +35,13 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{T: t, dir: t.TempDir(), opening: func() {}}
-	d.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n")
-	d.write("sys/fs/cgroup/cgroup.controllers", "cpuset\n")
+	d := &desk{T: t, plain: plain.WithGroups(t, "cpuset"), opening: func() {}}
 	d.write("sys/fs/cgroup/cpuset.mems.effective", "0-2\n")
 	d.write("sys/devices/system/cpu/online", "0-1\n")
 	d.write("proc/sys/kernel/sched_rt_period_us", "1000000\n")
 	d.limit("950000")
 	d.group()
-	root, err := hostfs.Open(d.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	if d.host, err = cgroup.Open(root); err != nil {
-		t.Fatal(err)
-	}
+	d.host = d.plain.Cgroups()
 	d.aside = NewAside(func(group string, to cpuset.Set) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -73,23 +63,10 @@ func (d *desk) group() {
 // limit sets how much of a period real-time threads may have.
 func (d *desk) limit(runtime string) { d.write("proc/sys/kernel/sched_rt_runtime_us", runtime+"\n") }
 
-func (d *desk) write(name, text string) {
-	d.Helper()
-	name = filepath.Join(d.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
-		d.Fatal(err)
-	}
-}
+func (d *desk) write(name, text string) { d.plain.Write(name, text) }
 
 // stands is what the file has.
-func (d *desk) stands() string {
-	d.Helper()
-	text, err := os.ReadFile(filepath.Join(d.dir, "sys/fs/cgroup/db/cpuset.mems"))
-	if err != nil {
-		d.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
-}
+func (d *desk) stands() string { return d.plain.Read("sys/fs/cgroup/db/cpuset.mems") }
 
 // opened says when an Aside opens a group: a driver opens each once, before it has anything written.
 type opened struct {
@@ -347,7 +324,7 @@ func TestAsideWritesBesideTheCaller(t *testing.T) {
 func TestAsideReportsFailures(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	file := filepath.Join(d.dir, "sys/fs/cgroup/db/cpuset.mems")
+	file := d.plain.Path("sys/fs/cgroup/db/cpuset.mems")
 	d.opening = func() {
 		if err := os.Rename(file, file+".away"); err != nil {
 			t.Error(err)
@@ -377,7 +354,7 @@ func TestAsideWritesToNoOtherGroup(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.opening = func() {
-		dir := filepath.Join(d.dir, "sys/fs/cgroup/db")
+		dir := d.plain.Path("sys/fs/cgroup/db")
 		if err := os.Rename(dir, dir+"-before"); err != nil {
 			t.Error(err)
 		}

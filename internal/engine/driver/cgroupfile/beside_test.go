@@ -1,8 +1,6 @@
 package cgroupfile
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,12 +24,7 @@ func (d *desk) cpus(group, list, effective, kind string) {
 
 // list is the list of a group.
 func (d *desk) list(group string) string {
-	d.Helper()
-	text, err := os.ReadFile(filepath.Join(d.dir, "sys/fs/cgroup", group, "cpuset.cpus"))
-	if err != nil {
-		d.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
+	return d.plain.Read("sys/fs/cgroup/" + group + "/cpuset.cpus")
 }
 
 // TestPartlyBack are lists that go back while an administrator's partition beside the group has some of
@@ -128,7 +121,7 @@ func TestHalfWayBackBesideAPartition(t *testing.T) {
 // applier has a journal with the CPUs of a group, which Berth has set to 0-1.
 func (d *desk) applier(group string, original plan.Value) (*apply.Applier, *journal.Journal) {
 	d.Helper()
-	j, err := journal.Open(filepath.Join(d.dir, "state"), "boot", Values())
+	j, err := journal.Open(d.plain.Path("state"), "boot", Values())
 	if err != nil {
 		d.Fatal(err)
 	}

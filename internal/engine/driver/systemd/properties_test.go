@@ -20,14 +20,14 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // reloader is a systemd of plain files on cgroup v2. It stores the properties of its units and writes them to the files
 // at once, and again at a daemon-reload.
 type reloader struct {
+	*plain.Host
 	t     *testing.T
-	dir   string
 	units map[string]map[string]any
 	fails error
 	hangs bool
@@ -70,22 +70,9 @@ func (r *reloader) SetUnitPropertiesContext(ctx context.Context, unit string, ru
 
 func (*reloader) Close() {}
 
-func (r *reloader) write(name, content string) {
-	r.t.Helper()
-	name = filepath.Join(r.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(content+"\n"), 0o644)); err != nil {
-		r.t.Fatal(err)
-	}
-}
+func (r *reloader) write(name, content string) { r.Write(name, content+"\n") }
 
-func (r *reloader) read(name string) string {
-	r.t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, "sys/fs/cgroup", name))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(data))
-}
+func (r *reloader) read(name string) string { return r.Read("sys/fs/cgroup/" + name) }
 
 // reload acts as systemctl daemon-reload.
 func (r *reloader) reload() {
@@ -142,8 +129,7 @@ const (
 // had no connection to systemd.
 func newReloader(t *testing.T) (*reloader, *cgroup.Host, *journal.Journal) {
 	t.Helper()
-	r := &reloader{t: t, dir: t.TempDir(), units: map[string]map[string]any{}}
-	r.write("proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw")
+	r := &reloader{Host: plain.WithGroups(t, "cpuset cpu"), t: t, units: map[string]map[string]any{}}
 	r.write("sys/devices/system/cpu/online", "0-3")
 	r.write("sys/devices/system/cpu/possible", "0-3")
 	for _, above := range []string{"", "kubepods.slice/", "kubepods.slice/x.scope/", "system.slice/"} {
@@ -152,19 +138,12 @@ func newReloader(t *testing.T) (*reloader, *cgroup.Host, *journal.Journal) {
 	}
 	r.scope("cri-containerd-a.scope", runtimeScope, true)
 	r.scope("redis.service", service, false)
-	root, err := hostfs.Open(r.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := r.Cgroups()
 	j, err := journal.Open(t.TempDir(), "boot", cgroupfile.Values())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = j.Close(), root.Close() })
+	t.Cleanup(func() { _ = j.Close() })
 	for _, group := range []string{runtimeScope, service} {
 		r.journal(host, j, group, cgroup.KnobCPUs, cgroup.Inherit, "2-3")
 		r.journal(host, j, group, cgroup.KnobMax, "41700 100000", "max 100000")
@@ -262,7 +241,7 @@ func TestRollbackOfRestartedService(t *testing.T) {
 			}
 			r.units[unit]["AllowedCPUs"] = tt.has
 			stop := func() {
-				if err := os.Rename(filepath.Join(r.dir, "sys/fs/cgroup", group), filepath.Join(t.TempDir(), "old")); err != nil {
+				if err := os.Rename(r.Path("sys/fs/cgroup", group), filepath.Join(t.TempDir(), "old")); err != nil {
 					t.Fatal(err)
 				}
 				r.units[unit]["ControlGroup"] = ""
@@ -502,7 +481,7 @@ func TestRollbackOfRecordComparesAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, host, j := newReloader(t)
 			r.then = func() {
-				dir := filepath.Join(r.dir, "sys/fs/cgroup", runtimeScope)
+				dir := r.Path("sys/fs/cgroup", runtimeScope)
 				if c.anew {
 					if err := os.Rename(dir, dir+".old"); err != nil {
 						t.Fatal(err)
