@@ -1,5 +1,5 @@
 // Package plain makes hosts of plain files for tests: the files of procfs, sysfs and cgroups that a test needs, in a
-// directory that ends with the test.
+// directory.
 package plain
 
 import (
@@ -20,11 +20,14 @@ type Host struct {
 	Dir string
 }
 
-// New returns a host without files.
+// New returns a host without files, whose directory ends with the test.
 func New(t testing.TB) *Host {
 	t.Helper()
-	return &Host{t, t.TempDir()}
+	return At(t, t.TempDir())
 }
+
+// At returns the host whose files are in a directory, which stays when the test ends.
+func At(t testing.TB, dir string) *Host { return &Host{t, dir} }
 
 // WithGroups returns a host with cgroup v2 and these controllers in its root group.
 func WithGroups(t testing.TB, controllers string) *Host {

@@ -3,8 +3,6 @@ package offline
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,11 +14,11 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/node/cluster"
 	"github.com/berth-project/berth/internal/node/nri"
 	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // machine is a kernel that supports what the test says.
@@ -56,17 +54,9 @@ func mainline() *machine { return &machine{idle: kernel.Supported, identity: ker
 // newWork returns Work on a kernel.
 func newWork(t *testing.T, m *machine) *Work {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "proc/sys/kernel/sched_group_identity_enabled")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("1\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
-	return New(Options{Root: root, Host: m, Now: func() time.Time { return time.Unix(1, 0) }})
+	h := plain.New(t)
+	h.Write("proc/sys/kernel/sched_group_identity_enabled", "1\n")
+	return New(Options{Root: h.Root(), Host: m, Now: func() time.Time { return time.Unix(1, 0) }})
 }
 
 // yields returns what an administrator sets for class BE.

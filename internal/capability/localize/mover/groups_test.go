@@ -3,8 +3,6 @@ package mover
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,8 +10,8 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 const unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -21,23 +19,11 @@ const unified = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 // hostOf returns a host with the given files.
 func hostOf(t *testing.T, files map[string]string) *cgroup.Host {
 	t.Helper()
-	dir := t.TempDir()
+	h := plain.New(t)
 	for name, text := range files {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		h.Write(name, text)
 	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() }) // it was only read
-	host, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return host
+	return h.Cgroups()
 }
 
 // TestStalled: the time that a group waited for memory is read per group on cgroup v2, and per host on v1. It is zero

@@ -1,8 +1,6 @@
 package mover_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,15 +8,15 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
 	"github.com/berth-project/berth/internal/capability/localize/mover"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // TestNodes reads two memory nodes with a tier and one without.
 func TestNodes(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	h := plain.New(t)
 	for name, text := range map[string]string{
 		"sys/devices/virtual/memory_tiering/memory_tier4/nodelist":  "0\n",
 		"sys/devices/virtual/memory_tiering/memory_tier22/nodelist": "2\n",
@@ -27,19 +25,9 @@ func TestNodes(t *testing.T) {
 		"sys/devices/system/node/node2/meminfo":                     "Node 2 MemTotal: 16 kB\nNode 2 MemFree: 16 kB\n",
 		"proc/zoneinfo":                                             "Node 0, zone   Normal\n  pages free     1\n        min      1\n        low      2\n        high     3\n",
 	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		h.Write(name, text)
 	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
+	root := h.Root()
 	cpus := cpuset.Set{}.Add(0)
 	got, err := mover.Nodes(root, &topology.Topology{Nodes: []topology.Node{
 		{ID: 0, CPUs: cpus, MemoryBytes: 8192, Distances: []int{10, 20, 30}}, {ID: 1, CPUs: cpus.Add(1)}, {ID: 2, MemoryBytes: 16384},

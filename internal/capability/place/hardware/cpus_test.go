@@ -3,30 +3,16 @@ package hardware
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // CPUs that come and go are seen at the next reading, through files that stay open.
 func TestCPUs(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, content string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Join(dir, cpuDir), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, cpuDir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = root.Close() })
+	h := plain.New(t)
+	write := func(name, content string) { h.Write(cpuDir+"/"+name, content) }
+	root := h.Root()
 	var cpus CPUs
 	if err := cpus.Read(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)

@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 const cpus = 32
@@ -28,7 +29,7 @@ const cpus = 32
 // host is a tree with a frequency policy for each of 32 CPUs, and a capability that watches it.
 type host struct {
 	t     *testing.T
-	dir   string
+	plain *plain.Host
 	state string
 	root  *hostfs.Root
 	watch *drift.Watch
@@ -47,16 +48,13 @@ func must(t *testing.T, err error) {
 
 func newHost(t *testing.T) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir(), state: t.TempDir()}
+	h := &host{t: t, plain: plain.New(t), state: t.TempDir()}
 	for cpu := range cpus {
 		h.set(cpu, "schedutil")
 		h.write(fmt.Sprintf("sys/devices/system/cpu/cpufreq/policy%d/scaling_available_governors", cpu), "performance schedutil powersave")
 	}
 	h.write("proc/sys/kernel/sched_autogroup_enabled", "1")
-	var err error
-	h.root, err = hostfs.Open(h.dir)
-	must(t, err)
-	t.Cleanup(func() { _ = h.root.Close() })
+	h.root = h.plain.Root()
 	enabled := false
 	config := &v1alpha1.AgentConfig{StateDir: h.state}
 	config.Cluster.Enabled = &enabled
@@ -78,12 +76,7 @@ func (h *host) run() {
 	go func() { _ = watch.Run(h.t.Context()) }()
 }
 
-func (h *host) write(name, text string) {
-	h.t.Helper()
-	file := filepath.Join(h.dir, name)
-	must(h.t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(h.t, os.WriteFile(file, []byte(text+"\n"), 0o644))
-}
+func (h *host) write(name, text string) { h.plain.Write(name, text+"\n") }
 
 func governor(cpu int) string {
 	return fmt.Sprintf("/sys/devices/system/cpu/cpufreq/policy%d/scaling_governor", cpu)
@@ -390,7 +383,7 @@ func TestKilledRollbackIsFinished(t *testing.T) {
 			t.Errorf("%d keepers, want 1", kept)
 		}
 		for file, want := range map[string]string{limit: "950000", autogroup: "0"} {
-			if text, err := os.ReadFile(filepath.Join(h.dir, file)); strings.TrimSpace(string(text)) != want || err != nil {
+			if text, err := os.ReadFile(h.plain.Path(file)); strings.TrimSpace(string(text)) != want || err != nil {
 				t.Errorf("%s is %s, %v, want %s", file, text, err, want)
 			}
 		}

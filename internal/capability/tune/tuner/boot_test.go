@@ -115,7 +115,7 @@ func (m *machine) reboots() {
 		entry := "arch.conf"
 		if next := bootargs.Variable([]byte(files[oneShot])); next != "" {
 			entry = next
-			must(m.t, os.Remove(filepath.Join(m.dir, oneShot)))
+			must(m.t, os.Remove(filepath.Join(m.plain.Dir, oneShot)))
 		}
 		args = options("/efi/loader/entries/" + entry)
 	case "extlinux":
@@ -346,7 +346,7 @@ func TestNoTrial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, name)
 			if name == "debian-lvm" { // the directory goes with the file
-				must(t, os.RemoveAll(filepath.Join(m.dir, "etc/default/grub.d")))
+				must(t, os.RemoveAll(filepath.Join(m.plain.Dir, "etc/default/grub.d")))
 				m.distribution = m.base(newMachine(t, "debian-grub"))
 			}
 			before := m.files()
@@ -369,7 +369,7 @@ func TestNoTrial(t *testing.T) {
 			if d := cmp.Diff(before, m.files()); d != "" {
 				t.Errorf("after the deadline:\n%s", d)
 			}
-			if _, err := os.Stat(filepath.Join(m.dir, "etc/default/grub.d")); (err == nil) != (name == "debian-grub") {
+			if _, err := os.Stat(filepath.Join(m.plain.Dir, "etc/default/grub.d")); (err == nil) != (name == "debian-grub") {
 				t.Errorf("grub.d: %v", err)
 			}
 			disk := m.disk()
@@ -429,7 +429,7 @@ func TestOthersChangeBootFiles(t *testing.T) {
 	m := newMachine(t, "rhel-bls")
 	m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(true)); must(t, err); must(t, u.Commit()) })
 	m.write(entry, strings.Replace(m.files()[entry], " ro ", " ro audit=0 ", 1))
-	must(t, os.Remove(filepath.Join(m.dir, "etc/kernel/cmdline")))
+	must(t, os.Remove(filepath.Join(m.plain.Dir, "etc/kernel/cmdline")))
 	m.do(func(u *tuner.Tuner) {
 		for file, o := range outcomes(u.Rollback()) {
 			if want := map[bool]apply.Outcome{true: apply.OutcomeGone, false: apply.OutcomeRestored}[strings.HasPrefix(file, "/etc")]; !strings.HasPrefix(file, "/sys") && o != want {
@@ -625,7 +625,7 @@ func TestKernelUpdate(t *testing.T) {
 			t.Errorf("%q lacks %q", said, want)
 		}
 	}
-	must(t, os.Remove(filepath.Join(m.dir, "boot/loader/entries/4a6b-5.14.0-362.el9.x86_64.conf")))
+	must(t, os.Remove(filepath.Join(m.plain.Dir, "boot/loader/entries/4a6b-5.14.0-362.el9.x86_64.conf")))
 	if said := strings.Join(a.Ahead(m.root.FS()), "\n"); !strings.Contains(said, "is gone") {
 		t.Error(said)
 	}
@@ -798,7 +798,7 @@ func TestKernelSince(t *testing.T) {
 			u.Rollback()
 			must(t, u.Close())
 			m.expect("rolled back", "none")
-			must(t, os.Remove(filepath.Join(m.dir, entries+"new.conf")))
+			must(t, os.Remove(filepath.Join(m.plain.Dir, entries+"new.conf")))
 			m.same("rolled back", before)
 		}
 	}
@@ -840,7 +840,7 @@ func TestKernelDuringTheTrial(t *testing.T) {
 		if d := m.files()[boots.entries+trialID+".conf"]; d != "" {
 			t.Errorf("%s: the entry for trial is left: %s", name, d)
 		}
-		must(t, os.Remove(filepath.Join(m.dir, boots.entries+"new.conf")))
+		must(t, os.Remove(filepath.Join(m.plain.Dir, boots.entries+"new.conf")))
 		m.do(func(u *tuner.Tuner) { u.Rollback() })
 		m.expect("rolled back", "none")
 	}

@@ -22,7 +22,7 @@ func TestDeadlineOfADamagedJournalIsTriedAgain(t *testing.T) {
 		before := h.files()
 		h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
 		h.damages()
-		file, aside := filepath.Join(h.dir, slice), filepath.Join(h.dir, "aside")
+		file, aside := h.plain.Path(slice), h.plain.Path("aside")
 		must(t, errors.Join(os.Rename(file, aside), os.Mkdir(file, 0o700))) // a directory accepts no value
 		failed := 0
 		h.step = func(step string) {

@@ -216,7 +216,7 @@ func TestDeadlineOutlivesItsApply(t *testing.T) {
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
 			before := h.files()
-			r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 10 * time.Second}
+			r := trial{root: h.plain.Dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 10 * time.Second}
 			if !r.apply(t, never) {
 				t.Fatal("not applied")
 			}
@@ -264,7 +264,7 @@ func TestDeadlineTriesAgain(t *testing.T) {
 	h := newHost(t)
 	before := h.files()
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
-	file, away := filepath.Join(h.dir, slice), filepath.Join(t.TempDir(), "away")
+	file, away := h.plain.Path(slice), filepath.Join(t.TempDir(), "away")
 	must(t, os.Rename(file, away))
 	must(t, os.Mkdir(file, 0o755)) // Like a kernel file that answers EBUSY, it accepts no text.
 	h.boottime += confirm
@@ -292,7 +292,7 @@ func TestDeadlineTriesAgain(t *testing.T) {
 func (h *host) written(since time.Time) (is bool) {
 	h.t.Helper()
 	for name := range h.files() {
-		info, err := os.Stat(filepath.Join(h.dir, name))
+		info, err := os.Stat(h.plain.Path(name))
 		must(h.t, err)
 		is = is || info.ModTime().After(since)
 	}
@@ -304,7 +304,7 @@ func TestDeadApplyIsUndoneAtOnce(t *testing.T) {
 	h := newHost(t)
 	h.write("/proc/sys/kernel/random/boot_id", boot)
 	before, began := h.files(), time.Now()
-	r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: time.Hour}
+	r := trial{root: h.plain.Dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: time.Hour}
 	const writing = 8
 	if r.apply(t, writing) {
 		t.Fatal("the apply came to its end")
@@ -327,7 +327,7 @@ func TestDeadlineOfAStoppedApply(t *testing.T) {
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
 			before := h.files()
-			r := trial{root: h.dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 3 * time.Second}
+			r := trial{root: h.plain.Dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 3 * time.Second}
 			t.Cleanup(func() { r.kept(t) })
 			const writing = 8
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")

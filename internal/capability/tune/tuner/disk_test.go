@@ -67,7 +67,7 @@ func TestUndoWithoutADisk(t *testing.T) {
 			if tt.drifts {
 				h.write(slice, "7")
 			}
-			now := h.untilSync(tt.child, trial{root: h.dir, state: h.state, settings: values, confirm: tt.confirm})
+			now := h.untilSync(tt.child, trial{root: h.plain.Dir, state: h.state, settings: values, confirm: tt.confirm})
 			if d := cmp.Diff(before, now); tt.whole && d != "" {
 				t.Errorf("before the first sync (-before +after):\n%s", d)
 			}
@@ -298,7 +298,7 @@ func TestLimitsAndAllElse(t *testing.T) {
 			values := some()
 			values[rtRuntime] = tt.applied
 			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, values)); must(t, err) })
-			file, away := filepath.Join(h.dir, tt.late), filepath.Join(t.TempDir(), "away")
+			file, away := h.plain.Path(tt.late), filepath.Join(t.TempDir(), "away")
 			must(t, errors.Join(os.Rename(file, away), os.Mkdir(file, 0o755)))
 			h.step = func(step string) {
 				what, at, _ := strings.Cut(step, ": ")

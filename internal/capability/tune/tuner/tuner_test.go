@@ -30,6 +30,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/test/chance"
 	"github.com/berth-project/berth/test/patience"
+	"github.com/berth-project/berth/test/plain"
 )
 
 const (
@@ -54,7 +55,7 @@ func must(t testing.TB, err error) {
 // host is a directory with a tree of kernel files, and a clock.
 type host struct {
 	t        testing.TB
-	dir      string
+	plain    *plain.Host
 	root     *hostfs.Root
 	state    string
 	boot     string
@@ -69,7 +70,7 @@ type host struct {
 
 func newHost(t testing.TB) *host {
 	t.Helper()
-	h := &host{t: t, dir: t.TempDir(), boot: boot, boottime: time.Hour, clock: time.Unix(1e9, 0)}
+	h := &host{t: t, plain: plain.New(t), boot: boot, boottime: time.Hour, clock: time.Unix(1e9, 0)}
 	h.state = filepath.Join(t.TempDir(), "tune")
 	for file, text := range map[string]string{
 		slice: "2800000", scaling: "1", autogroup: "1", interval: "1", latency: "0",
@@ -77,31 +78,23 @@ func newHost(t testing.TB) *host {
 	} {
 		h.write(file, text)
 	}
-	var err error
-	h.root, err = hostfs.Open(h.dir)
-	must(t, err)
-	t.Cleanup(func() { _ = h.root.Close() })
+	h.root = h.plain.Root()
 	h.keep = func(a tuner.Applied) error { h.kept = append(h.kept, a.Deadline); return nil }
 	return h
 }
 
-func (h *host) write(file, text string) {
-	h.t.Helper()
-	at := filepath.Join(h.dir, file)
-	must(h.t, os.MkdirAll(filepath.Dir(at), 0o755))
-	must(h.t, os.WriteFile(at, []byte(text), 0o644))
-}
+func (h *host) write(file, text string) { h.plain.Write(file, text) }
 
 // files returns the content of every file.
 func (h *host) files() map[string]string {
 	h.t.Helper()
 	all := map[string]string{}
-	must(h.t, filepath.WalkDir(h.dir, func(name string, d fs.DirEntry, err error) error {
+	must(h.t, filepath.WalkDir(h.plain.Dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(name)
-		all[strings.TrimPrefix(name, h.dir)] = string(text)
+		all[strings.TrimPrefix(name, h.plain.Dir)] = string(text)
 		return err
 	}))
 	return all
@@ -264,7 +257,7 @@ func TestFirstFailureUndoesAll(t *testing.T) {
 	}{
 		"gone": {func(h *host, step string) {
 			if strings.Contains(step, "value was read back") && strings.Contains(step, "cpumask") {
-				must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+				must(t, os.Remove(h.plain.Path(autogroup)))
 			}
 		}, apply.ErrGone},
 		"changed": {func(h *host, step string) {
@@ -304,7 +297,7 @@ func TestHotplug(t *testing.T) {
 		return files
 	}
 	desired := order(confirm, map[string]string{latency: "20", autogroup: "0"})
-	must(t, os.Remove(filepath.Join(h.dir, latency)))
+	must(t, os.Remove(h.plain.Path(latency)))
 	h.do(func(u *tuner.Tuner) {
 		if r, err := u.Apply(desired); !errors.Is(err, apply.ErrGone) || r.Writes != 0 {
 			t.Errorf("%+v, %v", r, err)
@@ -318,7 +311,7 @@ func TestHotplug(t *testing.T) {
 	}
 	h.write(latency, whole[latency])
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(desired); must(t, err) })
-	must(t, os.RemoveAll(filepath.Join(h.dir, filepath.Dir(latency))))
+	must(t, os.RemoveAll(h.plain.Path(filepath.Dir(latency))))
 	a, _, err := tuner.Load(h.state)
 	must(t, err)
 	for _, row := range a.Verify(h.root.FS(), nil) {
@@ -511,7 +504,7 @@ func TestManagedInterrupt(t *testing.T) {
 	h := newHost(t)
 	h.write(moved, "0-3")
 	h.write(managed, "0-3")
-	must(t, os.Chmod(filepath.Join(h.dir, managed), 0o444))
+	must(t, os.Chmod(h.plain.Path(managed), 0o444))
 	before := h.files()
 	o := order(confirm, map[string]string{moved: "0", managed: "0", slice: "6000000"})
 	h.do(func(u *tuner.Tuner) {
@@ -871,10 +864,10 @@ func TestUndoInTheOrderThatTheKernelTakes(t *testing.T) {
 		must(t, err)
 		must(t, u.Commit())
 	})
-	must(t, os.Chmod(filepath.Join(h.dir, period), 0o444))
+	must(t, os.Chmod(h.plain.Path(period), 0o444))
 	h.step = func(step string) {
 		if strings.HasPrefix(step, string(apply.StepRestoreVerified)) && strings.Contains(step, "sched_rt_runtime_us") {
-			must(t, os.Chmod(filepath.Join(h.dir, period), 0o644))
+			must(t, os.Chmod(h.plain.Path(period), 0o644))
 		}
 	}
 	h.do(func(u *tuner.Tuner) {
@@ -1067,7 +1060,7 @@ func TestAwaitPastTheDeadlineOfAMeasurement(t *testing.T) {
 func TestAwaitLeavesARollbackToItsUser(t *testing.T) {
 	h := newHost(t)
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(confirm, some())); must(t, err) })
-	must(t, os.WriteFile(filepath.Join(h.dir, slice), []byte("7\n"), 0o600))
+	must(t, os.WriteFile(h.plain.Path(slice), []byte("7\n"), 0o600))
 	h.do(func(u *tuner.Tuner) { u.Rollback() })
 	h.awaitsWithoutLock()
 	h.boottime += confirm
@@ -1123,7 +1116,7 @@ func TestCommittedProfileOutlivesItsNextApply(t *testing.T) {
 		"failed": {func(h *host) {
 			h.step = func(step string) {
 				if step == "the originals are journaled" {
-					must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+					must(t, os.Remove(h.plain.Path(autogroup)))
 				}
 			}
 			h.do(func(u *tuner.Tuner) {
@@ -1189,7 +1182,7 @@ func TestCommittedProfileOutlivesWhatFails(t *testing.T) {
 		"failed": {func(h *host) {
 			h.step = func(step string) {
 				if step == "the originals are journaled" {
-					must(t, os.Remove(filepath.Join(h.dir, autogroup)))
+					must(t, os.Remove(h.plain.Path(autogroup)))
 				}
 			}
 			h.do(func(u *tuner.Tuner) {

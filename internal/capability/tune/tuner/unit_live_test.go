@@ -18,12 +18,11 @@ import (
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/hostwrite"
-	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 const unitChild = "BERTH_TEST_TUNE_UNIT"
@@ -53,14 +52,9 @@ func newUnit(t *testing.T) *unit {
 	if os.Geteuid() != 0 {
 		t.Skip("real cgroups need root; runs in the VM: make test")
 	}
-	u := &unit{host: &host{t: t, dir: "/", boot: boot, boottime: time.Hour, state: filepath.Join(t.TempDir(), "tune")}}
+	u := &unit{host: &host{t: t, plain: plain.At(t, "/"), boot: boot, boottime: time.Hour, state: filepath.Join(t.TempDir(), "tune")}}
 	u.keep = func(tuner.Applied) error { return nil }
-	var err error
-	u.root, err = hostfs.Open("/")
-	must(t, err)
-	t.Cleanup(func() { _ = u.root.Close() })
-	u.groups, err = cgroup.Open(u.root)
-	must(t, err)
+	u.root, u.groups = u.plain.Root(), u.plain.Cgroups()
 	u.start()
 	return u
 }

@@ -22,7 +22,7 @@ func TestKnobFiles(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			r := newRecorded(t)
-			r.write(file, tt.text)
+			r.Write(file, tt.text)
 			a, _ := r.applier(apply.Options{})
 			c := change(t, r.kinds, file, plan.Value(tt.same))
 			if res := a.Apply([]plan.Change{c})[0]; string(c.From) != tt.from || res.Err != nil || res.Wrote {
@@ -45,8 +45,8 @@ func TestKnobFiles(t *testing.T) {
 func TestRequestedMask(t *testing.T) {
 	const file = "/sys/devices/virtual/workqueue/cpumask"
 	r := newRecorded(t)
-	r.write(file, "3\n")
-	r.write(file+"_requested", "f\n")
+	r.Write(file, "3\n")
+	r.Write(file+"_requested", "f\n")
 	if c := change(t, r.kinds, file, "1"); c.From != "f" {
 		t.Errorf("from %q, want the requested mask", c.From)
 	}
@@ -57,20 +57,20 @@ func TestRequestedMask(t *testing.T) {
 func TestSliceIsNormalized(t *testing.T) {
 	const slice, scaling = "/sys/kernel/debug/sched/base_slice_ns", "/sys/kernel/debug/sched/tunable_scaling"
 	r := newRecorded(t)
-	r.write(slice, "3000000\n")
-	r.write(scaling, "1\n")
+	r.Write(slice, "3000000\n")
+	r.Write(scaling, "1\n")
 	a, j := r.applier(apply.Options{})
 	old := time.Unix(1, 0)
 	rewritten := func(what string) {
 		t.Helper()
-		info, err := os.Stat(filepath.Join(r.dir, scaling))
+		info, err := os.Stat(r.Path(scaling))
 		must(t, err)
 		if info.ModTime().Equal(old) || r.content(scaling) != "1" && r.content(scaling) != "1\n" {
 			t.Errorf("%s: tunable_scaling was not written again: %q", what, r.content(scaling))
 		}
-		must(t, os.Chtimes(filepath.Join(r.dir, scaling), old, old))
+		must(t, os.Chtimes(r.Path(scaling), old, old))
 	}
-	must(t, os.Chtimes(filepath.Join(r.dir, scaling), old, old))
+	must(t, os.Chtimes(r.Path(scaling), old, old))
 	if res := a.Apply([]plan.Change{change(t, r.kinds, slice, "6000000")})[0]; res.Err != nil {
 		t.Fatal(res.Err)
 	}
@@ -97,12 +97,12 @@ func TestScaledSlice(t *testing.T) {
 		} {
 			t.Run(filepath.Base(slice)+" "+now, func(t *testing.T) {
 				r := newRecorded(t)
-				r.write(slice, "2100000")
+				r.Write(slice, "2100000")
 				a, _ := r.applier(apply.Options{})
 				if res := a.Apply([]plan.Change{change(t, r.kinds, slice, "4000000")})[0]; res.Err != nil {
 					t.Fatal(res.Err)
 				}
-				r.write(slice, now)
+				r.Write(slice, now)
 				restored(t, a, want)
 			})
 		}

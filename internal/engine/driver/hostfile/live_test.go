@@ -155,7 +155,7 @@ func TestMountsBelow(t *testing.T) {
 	live(t)
 	r := newRecorded(t)
 	const knob, below, masked = "/sys/block/vda/queue/scheduler", "/sys/kernel/debug/sched/verbose", "/proc/sys/vm/stat_interval"
-	r.write(below, "N\n")
+	r.Write(below, "N\n")
 	a, j := r.applier(apply.Options{})
 	var changes []plan.Change
 	for _, file := range []string{knob, below, masked} {
@@ -165,14 +165,14 @@ func TestMountsBelow(t *testing.T) {
 		must(t, res.Err)
 	}
 	for _, dir := range []string{"/sys/kernel/debug", "/sys/block"} {
-		dir = filepath.Join(r.dir, dir)
+		dir = r.Path(dir)
 		must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"))
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	}
-	file := filepath.Join(r.dir, masked)
+	file := r.Path(masked)
 	must(t, unix.Mount("/dev/null", file, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { _ = unix.Unmount(file, unix.MNT_DETACH) })
-	r.write(below, "5\n")
+	r.Write(below, "5\n")
 	for _, res := range a.Apply(changes) {
 		if !errors.Is(res.Err, hostfile.ErrOutside) || res.Wrote {
 			t.Errorf("%s: %+v", res.Change, res)

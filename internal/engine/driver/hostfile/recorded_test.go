@@ -11,21 +11,21 @@ import (
 	"github.com/berth-project/berth/internal/engine/driver/hostfile"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
-	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/plain"
 )
 
 const boot = "11111111-2222-3333-4444-555555555555"
 
 // recorded is a tree of plain files with the content that they have on a real host.
 type recorded struct {
+	*plain.Host
 	t     *testing.T
-	dir   string
 	kinds apply.Kinds
 }
 
 func newRecorded(t *testing.T) *recorded {
 	t.Helper()
-	r := &recorded{t: t, dir: t.TempDir()}
+	r := &recorded{Host: plain.New(t), t: t}
 	for name, content := range map[string]string{
 		"/proc/sys/vm/stat_interval":                  "1\n",
 		"/proc/sys/kernel/printk":                     "4\t4\t1\t7\n",
@@ -37,13 +37,10 @@ func newRecorded(t *testing.T) *recorded {
 		"/proc/sys/net/ipv4/conf/eth0/rp_filter":      "1\n",
 		"/proc/sys/net/ipv6/neigh/eth0/retrans_time":  "100\n",
 	} {
-		r.write(name, content)
+		r.Write(name, content)
 	}
-	r.write("/etc/secret", "no setting\n")
-	root, err := hostfs.Open(r.dir)
-	must(t, err)
-	t.Cleanup(func() { _ = root.Close() })
-	r.kinds = hostfile.Kinds(root)
+	r.Write("/etc/secret", "no setting\n")
+	r.kinds = hostfile.Kinds(r.Root())
 	return r
 }
 
@@ -54,21 +51,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func (r *recorded) write(name, content string) {
-	r.t.Helper()
-	file := filepath.Join(r.dir, name)
-	must(r.t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(r.t, os.WriteFile(file, []byte(content), 0o644))
-}
-
-func (r *recorded) remove(name string) {
-	r.t.Helper()
-	must(r.t, os.RemoveAll(filepath.Join(r.dir, name)))
-}
-
 func (r *recorded) content(name string) string {
 	r.t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, name))
+	data, err := os.ReadFile(r.Path(name))
 	must(r.t, err)
 	return string(data)
 }
@@ -137,7 +122,7 @@ func TestWriteAndRestore(t *testing.T) {
 				t.Errorf("the file has %q", got)
 			}
 			list := apply.Compare(r.kinds, j.Entries())
-			if len(list) != 1 || list[0].Outcome != apply.OutcomeRestored || list[0].File != filepath.Join(r.dir, file) {
+			if len(list) != 1 || list[0].Outcome != apply.OutcomeRestored || list[0].File != r.Path(file) {
 				t.Errorf("compared: %+v", list)
 			}
 			restored(t, a, apply.OutcomeRestored)
@@ -153,7 +138,7 @@ func TestNotEffective(t *testing.T) {
 	r := newRecorded(t)
 	a, _ := r.applier(apply.Options{Step: func(s apply.Step, _ plan.Target) {
 		if s == apply.StepWritten {
-			r.write("/proc/sys/vm/stat_interval", "7\n")
+			r.Write("/proc/sys/vm/stat_interval", "7\n")
 		}
 	}})
 	res := a.Apply([]plan.Change{change(t, r.kinds, "/proc/sys/vm/stat_interval", "9")})[0]
@@ -188,10 +173,10 @@ func TestPoolInPart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecorded(t)
-			r.write(file, tt.before)
+			r.Write(file, tt.before)
 			a, j := r.applier(apply.Options{Leave: tt.leave, Step: func(s apply.Step, _ plan.Target) {
 				if made := map[apply.Step]string{apply.StepWritten: tt.takes, apply.StepRestored: tt.again}[s]; made != "" {
-					r.write(file, made)
+					r.Write(file, made)
 				}
 			}})
 			res := a.Apply([]plan.Change{change(t, r.kinds, file, tt.to)})[0]
@@ -199,7 +184,7 @@ func TestPoolInPart(t *testing.T) {
 				t.Errorf("apply: %+v", res)
 			}
 			if tt.other != "" {
-				r.write(file, tt.other)
+				r.Write(file, tt.other)
 			}
 			restored(t, a, tt.want)
 			kept := tt.want == apply.OutcomeFailed || tt.want == apply.OutcomeDrifted
@@ -233,7 +218,7 @@ func TestPoolOnTheWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, dir, done := newRecorded(t), t.TempDir(), false
-			r.write(file, tt.before)
+			r.Write(file, tt.before)
 			j, err := journal.Open(dir, boot, hostfile.Values())
 			must(t, err)
 			t.Cleanup(func() { must(t, j.Close()) })
@@ -242,7 +227,7 @@ func TestPoolOnTheWay(t *testing.T) {
 					return
 				}
 				done = true
-				r.write(file, tt.leaves)
+				r.Write(file, tt.leaves)
 				if tt.kill {
 					panic(name)
 				}
@@ -257,7 +242,7 @@ func TestPoolOnTheWay(t *testing.T) {
 				restored(t, a, tt.first)
 			}()
 			if tt.other != "" {
-				r.write(file, tt.other)
+				r.Write(file, tt.other)
 			}
 			kept, err := journal.Load(dir, hostfile.Values())
 			must(t, err)
@@ -277,7 +262,7 @@ func TestLeave(t *testing.T) {
 	r := newRecorded(t)
 	a, j := r.applier(apply.Options{Leave: true})
 	must(t, a.Apply([]plan.Change{change(t, r.kinds, "/proc/sys/vm/stat_interval", "9")})[0].Err)
-	r.write("/proc/sys/vm/stat_interval", "7\n")
+	r.Write("/proc/sys/vm/stat_interval", "7\n")
 	restored(t, a, apply.OutcomeLeft)
 	if got := r.content("/proc/sys/vm/stat_interval"); got != "7\n" || len(j.Entries()) != 0 {
 		t.Errorf("the file has %q; entries %v", got, j.Entries())
@@ -290,22 +275,22 @@ func TestPolicyWithoutCPUs(t *testing.T) {
 	const policy = "/sys/devices/system/cpu/cpufreq/policy2"
 	const file, cpus = policy + "/scaling_governor", policy + "/affected_cpus"
 	r := newRecorded(t)
-	r.write(file, "schedutil\n")
-	r.write(cpus, "2 3\n")
+	r.Write(file, "schedutil\n")
+	r.Write(cpus, "2 3\n")
 	a, j := r.applier(apply.Options{})
 	c := change(t, r.kinds, file, "performance")
-	r.write(cpus, "\n")
+	r.Write(cpus, "\n")
 	if res := a.Apply([]plan.Change{c})[0]; !errors.Is(res.Err, apply.ErrNotInForce) || res.Wrote || len(j.Entries()) > 0 {
 		t.Errorf("%+v; entries %v", res, j.Entries())
 	}
-	r.write(cpus, "3\n")
+	r.Write(cpus, "3\n")
 	must(t, a.Apply([]plan.Change{c})[0].Err)
-	r.write(cpus, "\n")
+	r.Write(cpus, "\n")
 	restored(t, a, apply.OutcomeDormant)
 	if got := r.content(file); got != "performance" || len(j.Entries()) != 1 {
 		t.Errorf("the file has %q; entries %v", got, j.Entries())
 	}
-	r.write(cpus, "2\n")
+	r.Write(cpus, "2\n")
 	restored(t, a, apply.OutcomeRestored)
 	if got := r.content(file); got != "schedutil" || len(j.Entries()) > 0 {
 		t.Errorf("the file has %q; entries %v", got, j.Entries())
@@ -346,8 +331,8 @@ func TestHeldBeside(t *testing.T) {
 // errors. None is changed or created.
 func TestRefusals(t *testing.T) {
 	r := newRecorded(t)
-	must(t, os.Symlink("../etc", filepath.Join(r.dir, "sys", "out")))
-	must(t, os.Chmod(filepath.Join(r.dir, "proc/sys/vm/stat_interval"), 0o444))
+	must(t, os.Symlink("../etc", r.Path("sys", "out")))
+	must(t, os.Chmod(r.Path("proc/sys/vm/stat_interval"), 0o444))
 	for name, tt := range map[string]struct {
 		change plan.Change
 		want   []error
@@ -425,8 +410,8 @@ func TestIdentity(t *testing.T) {
 			if res := a.Apply([]plan.Change{c})[0]; res.Err != nil {
 				t.Fatal(res.Err)
 			}
-			r.write(file+".new", "5")
-			must(t, os.Rename(filepath.Join(r.dir, file+".new"), filepath.Join(r.dir, file)))
+			r.Write(file+".new", "5")
+			must(t, os.Rename(r.Path(file+".new"), r.Path(file)))
 			restored(t, a, want)
 		})
 	}
@@ -442,11 +427,11 @@ func TestIdentityOfInterface(t *testing.T) {
 		want apply.Outcome
 	}{
 		"the same":         {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(*recorded) {}, apply.OutcomeRestored},
-		"made again":       {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.write(index, "7\n") }, apply.OutcomeGone},
-		"made again, IPv6": {"/proc/sys/net/ipv6/neigh/eth0/retrans_time", func(r *recorded) { r.write(index, "7\n") }, apply.OutcomeGone},
-		"gone":             {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.remove("/proc/sys/net/ipv4/conf/eth0") }, apply.OutcomeGone},
-		"index unknown":    {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.remove("/sys/class/net/eth0") }, apply.OutcomeFailed},
-		"all":              {"/proc/sys/net/ipv4/conf/all/rp_filter", func(r *recorded) { r.write(index, "7\n") }, apply.OutcomeRestored},
+		"made again":       {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.Write(index, "7\n") }, apply.OutcomeGone},
+		"made again, IPv6": {"/proc/sys/net/ipv6/neigh/eth0/retrans_time", func(r *recorded) { r.Write(index, "7\n") }, apply.OutcomeGone},
+		"gone":             {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.Remove("/proc/sys/net/ipv4/conf/eth0") }, apply.OutcomeGone},
+		"index unknown":    {"/proc/sys/net/ipv4/conf/eth0/rp_filter", func(r *recorded) { r.Remove("/sys/class/net/eth0") }, apply.OutcomeFailed},
+		"all":              {"/proc/sys/net/ipv4/conf/all/rp_filter", func(r *recorded) { r.Write(index, "7\n") }, apply.OutcomeRestored},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecorded(t)
@@ -485,7 +470,7 @@ func TestHiddenTreeForgetsNothing(t *testing.T) {
 				t.Fatal(res.Err)
 			}
 			away := filepath.Join(t.TempDir(), "away")
-			must(t, os.Rename(filepath.Join(r.dir, hidden), away))
+			must(t, os.Rename(r.Path(hidden), away))
 			res := a.Apply([]plan.Change{c})[0]
 			unseen := tt.want == apply.OutcomeFailed
 			if errors.Is(res.Err, hostfile.ErrHidden) != unseen || errors.Is(res.Err, apply.ErrGone) == unseen || res.Wrote {
@@ -497,7 +482,7 @@ func TestHiddenTreeForgetsNothing(t *testing.T) {
 			if kept := len(j.Entries()) > 0; kept != unseen {
 				t.Fatalf("entry kept: %t", kept)
 			}
-			must(t, os.Rename(away, filepath.Join(r.dir, hidden)))
+			must(t, os.Rename(away, r.Path(hidden)))
 			if unseen {
 				restored(t, a, apply.OutcomeRestored)
 			}
