@@ -81,12 +81,12 @@ func (c *controller) receive() {
 // reportProblems reports ConfigMaps that cannot be read, and logs ignored ConfigMaps.
 func (c *controller) reportProblems() {
 	now := map[string]bool{}
-	for _, p := range c.inventory.Problems() {
+	for _, p := range c.inventory.Policies.Problems() {
 		what := aboutConfigMap + string(p.ConfigMap) + " " + p.Key + " " + p.Field
 		now[what] = true
 		c.reportOnce(what, "", p)
 	}
-	for _, i := range c.inventory.Strategies().Ignored() {
+	for _, i := range c.inventory.Policies.Strategies().Ignored() {
 		what, why := aboutConfigMap+string(i.ConfigMap), fmt.Errorf("readPeerConfig in the agent's file does not list %s", i.Peer)
 		now[what] = true
 		if c.reported.isNew(what, why) {

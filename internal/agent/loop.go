@@ -275,9 +275,9 @@ func observe(c *controller, now time.Duration) *capability.Node {
 	n := &capability.Node{
 		Now: now, Config: &c.opts.Config, Online: c.hardware.CPUs.Online,
 		Isolated: c.hardware.CPUs.Isolated.Union(c.hardware.Partitioned()),
-		Topology: c.inventory.Topology(), Obstacle: c.inventory.Obstacle(), Koordlet: c.inventory.Koordlet(),
+		Topology: c.inventory.Topology(), Obstacle: c.inventory.Obstacle(), Koordlet: c.inventory.Policies.Koordlet(),
 		Containers: c.assignment.Running(), Exclusive: c.assignment.Exclusive(), HasOffline: c.assignment.HasOffline(),
-		Policies: c.inventory.Policies(), Wide: c.turns.wide,
+		Policies: c.inventory.Policies.Observed(), Wide: c.turns.wide,
 	}
 	n.Present, n.OfflinePods = c.inventory.Here()
 	return n
@@ -331,7 +331,7 @@ func (c *controller) decide(now time.Duration) {
 		c.report(e.PodUID, e.Reason, e.Text, e.Warning)
 	}
 	for _, a := range all.Annotations {
-		if p := c.inventory.Pod(a.PodUID); c.cluster.connected != nil && p != nil && p.Object.UID != "" {
+		if p := c.inventory.Pods.Pod(a.PodUID); c.cluster.connected != nil && p != nil && p.Object.UID != "" {
 			c.cluster.connected.client.Annotate(p.Object, a.Key, &a.Value)
 		}
 	}

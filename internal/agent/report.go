@@ -33,11 +33,11 @@ func (r reported) forget(about string, now map[string]bool) {
 func (c *controller) report(uid, reason, text string, warning bool) {
 	c.counts.work.Reported(reason)
 	log := map[bool]func(string, ...any){false: c.opts.Log.Info, true: c.opts.Log.Warn}[warning]
-	pod := c.inventory.NameOf(uid)
+	pod := c.inventory.Pods.NameOf(uid)
 	c.counts.events.Add(view.Event{At: c.counts.now(), About: pod, Reason: reason, Text: text, Warning: warning})
 	log(reason, "pod", pod, "text", text)
 	e := cluster.Event{Reason: reason, Text: text, Warning: warning}
-	if c.cluster.connected.tell(c.inventory.Pod(uid), e); uid == "" && c.cluster.connected != nil {
+	if c.cluster.connected.tell(c.inventory.Pods.Pod(uid), e); uid == "" && c.cluster.connected != nil {
 		c.cluster.connected.client.Event(e)
 	}
 }
@@ -50,7 +50,7 @@ func limited(c *controller) func(w *workload.Workload, cause, text string) {
 		c.counts.work.Reported(reason)
 		c.counts.events.Renew(view.Event{At: c.counts.now(), About: w.Name, Reason: reason, Text: text})
 		c.opts.Log.Info(reason, "workload", w.Name, "reason", text)
-		c.cluster.connected.tell(c.inventory.Pod(w.Pod.UID), cluster.Event{Reason: reason, Text: w.Name + ": " + text, Topic: w.Name + " " + cause})
+		c.cluster.connected.tell(c.inventory.Pods.Pod(w.Pod.UID), cluster.Event{Reason: reason, Text: w.Name + ": " + text, Topic: w.Name + " " + cause})
 	}
 }
 
@@ -82,7 +82,7 @@ func (c *controller) publish() {
 		return
 	}
 	s := c.assignment.Snapshot()
-	spec, status, known := c.hardware.Topology(s, c.inventory.Unplaced)
+	spec, status, known := c.hardware.Topology(s, c.inventory.Pods.Unplaced)
 	if !known {
 		return
 	}

@@ -28,7 +28,7 @@ func (m *machine) saysState(state string) {
 	c.mu.Lock()
 	c.inventory.Take(&cluster.Snapshot{
 		Generation: 2, PodsFrom: cluster.APIServer, Node: cluster.Node{UID: "n", AllocatableMilli: 4000},
-		Pods: []*cluster.Pod{c.inventory.Pod("u")}, ConfigMaps: strategy.Maps{strategy.BerthConfig: data},
+		Pods: []*cluster.Pod{c.inventory.Pods.Pod("u")}, ConfigMaps: strategy.Maps{strategy.BerthConfig: data},
 	})
 	c.reportProblems()
 	c.cluster.stale = true

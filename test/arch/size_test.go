@@ -41,7 +41,6 @@ func sizes() limits {
 		"internal/intent/workload.Pod":             {fields: 32, why: "each fact about a pod that CPUs depend on is a field of this value; cluster.json has it flat"},
 		"internal/linux/cgroup.Group":              {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 		"internal/node/cluster.Pod":                {fields: 40, why: "a workload.Pod with its identity in the cluster; cluster.json has it flat"},
-		"internal/node/inventory.Inventory":        {methods: 56, why: "the pods, containers and policies of a node are one state, of which each event changes several"},
 	}}
 }
 

@@ -28,18 +28,18 @@ type Placed struct {
 // may burst, offline groups, and groups with exclusive CPUs. Containers that do not run now have no group. Findings are
 // by pod.
 func (inv *Inventory) WorkloadsWith(placed map[InPod]Placed) ([]workload.Workload, map[string]workload.Findings) {
-	if inv.owner.agent != (observed.Obstacle{}) || inv.strategies == nil {
+	if inv.owner.agent != (observed.Obstacle{}) || inv.Policies.strategies == nil {
 		return nil, nil
 	}
-	b := bursting{containers: &inv.containers, strategies: inv.strategies, placed: placed}
+	b := bursting{containers: &inv.containers, strategies: inv.Policies.strategies, placed: placed}
 	var all []workload.Workload
 	findings := map[string]workload.Findings{}
-	for _, uid := range slices.Sorted(maps.Keys(inv.known)) {
-		p := inv.known[uid]
+	for _, uid := range slices.Sorted(maps.Keys(inv.Pods.known)) {
+		p := inv.Pods.known[uid]
 		if p.Ended {
 			continue
 		}
-		burst, found := inv.strategies.Burst(&p.Pod, p.BestEffort)
+		burst, found := inv.Policies.strategies.Burst(&p.Pod, p.BestEffort)
 		if len(found.Refused)+len(found.Warnings) > 0 {
 			findings[uid] = found
 		}

@@ -49,7 +49,7 @@ func (inv *Inventory) Observe(e nri.Event) {
 // runPod stores a running sandbox.
 func (inv *Inventory) runPod(box nri.Pod) {
 	inv.containers.sandboxes[box.ID] = own(box)
-	if inv.known[box.UID] != nil && workload.StartsVM(box.RuntimeHandler) {
+	if inv.Pods.known[box.UID] != nil && workload.StartsVM(box.RuntimeHandler) {
 		inv.changes.add(Change{What: PodSeen, ID: box.UID}) // only the sandbox names the handler
 	}
 	inv.observe(sandboxOf(box))
@@ -147,9 +147,9 @@ func (inv *Inventory) removePod(p nri.Pod) {
 			inv.changes.saw(c)
 		}
 		inv.containers.answers.end(p.UID)
-		if _, early := inv.early[p.UID]; early {
+		if _, early := inv.Pods.early[p.UID]; early {
 			inv.changes.add(Change{What: PodGone, ID: p.UID})
-			delete(inv.early, p.UID)
+			delete(inv.Pods.early, p.UID)
 		}
 		inv.forgetGone()
 	}
@@ -166,11 +166,11 @@ func (inv *Inventory) forget(id string) {
 func (inv *Inventory) Creating(e nri.Event, final bool) error {
 	inv.running.made = false
 	inv.containers.sandboxes[e.Pod.ID] = own(e.Pod)
-	if inv.known[e.Pod.UID] == nil {
+	if inv.Pods.known[e.Pod.UID] == nil {
 		if workload.MayPin(e.Pod.Labels, e.Pod.Annotations) && !final {
 			return fmt.Errorf("%w: %s/%s", ErrUnknownPod, e.Pod.Namespace, e.Pod.Name)
 		}
-		inv.early[e.Pod.UID] = earlyPod(inv.early[e.Pod.UID], e)
+		inv.Pods.early[e.Pod.UID] = earlyPod(inv.Pods.early[e.Pod.UID], e)
 		inv.changes.add(Change{What: PodEarly, ID: e.Pod.UID})
 	}
 	inv.made(e)

@@ -42,14 +42,14 @@ func runningOf(inv *Inventory) *running {
 		inv.running = running{made: true}
 		return &inv.running
 	}
-	f := factsOf{inv: inv, strategies: inv.strategiesNow()}
+	f := factsOf{inv: inv, strategies: inv.Policies.strategiesNow()}
 	r := running{made: true}
 	for _, w := range inv.workloads {
 		c := f.ofWorkload(w)
 		r.list = append(r.list, c)
 		r.addOffline(&c, true)
 	}
-	for _, p := range inv.Pods() {
+	for _, p := range inv.Pods.All() {
 		f.addPod(&r, p)
 	}
 	r.present = append(r.present, r.list...)
@@ -105,7 +105,7 @@ func (f *factsOf) addPod(r *running, p *cluster.Pod) {
 	here := !p.Ended && f.inv.containers.HasSandbox(p.UID)
 	whole := f.ofWhole(p)
 	r.addOffline(&whole, here)
-	if p.Ended || f.inv.known[p.UID] == nil {
+	if p.Ended || f.inv.Pods.known[p.UID] == nil {
 		return
 	}
 	run := f.ofPod(p)

@@ -92,7 +92,7 @@ func (inv *Inventory) forgetForeign(gone func(id string, o foreignOwner) bool) {
 
 // putAgain records that another owner's sets in a pod changed.
 func putAgain(inv *Inventory, uid string) {
-	if inv.knows(uid) {
+	if inv.Pods.knows(uid) {
 		inv.changes.add(Change{What: PodSeen, ID: uid})
 	}
 }

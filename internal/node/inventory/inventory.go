@@ -10,14 +10,15 @@ import (
 
 // Inventory holds the pods and containers of the node. It is not safe for concurrent use.
 type Inventory struct {
+	Pods     Pods
+	Policies Policies
+
 	owner owner
 	clock clock
 
 	snapshot *cluster.Snapshot
 	// topology is the host's, nil while unknown.
-	topology *topology.Topology
-	pods
-	policies
+	topology   *topology.Topology
 	containers Containers
 	standalone standalone
 	// workloads are the workloads of a host without Kubernetes.
@@ -40,8 +41,8 @@ func New(host Host, admin workload.Administrator) *Inventory {
 	return &Inventory{
 		clock:      clock{began: never},
 		snapshot:   &cluster.Snapshot{},
-		pods:       pods{known: map[string]*cluster.Pod{}, early: map[string]*cluster.Pod{}},
-		policies:   policies{admin: admin},
+		Pods:       Pods{known: map[string]*cluster.Pod{}, early: map[string]*cluster.Pod{}},
+		Policies:   Policies{admin: admin},
 		containers: newContainers(host),
 	}
 }
@@ -74,7 +75,7 @@ func (inv *Inventory) ownerChanged() {
 }
 
 // knows reports whether the cluster or the runtime has reported a pod.
-func (ps *pods) knows(uid string) bool {
+func (ps *Pods) knows(uid string) bool {
 	_, early := ps.early[uid]
 	return ps.known[uid] != nil || early
 }

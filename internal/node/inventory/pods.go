@@ -11,20 +11,20 @@ import (
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
-// pods are the pods of the node, by UID.
-type pods struct {
+// Pods are the pods of the node, by UID.
+type Pods struct {
 	// known are the pods that the cluster reported, early those that only the runtime reported.
 	known, early map[string]*cluster.Pod
 }
 
 // Pod returns the cluster's data of a pod, nil if the cluster has not reported the pod.
-func (ps *pods) Pod(uid string) *cluster.Pod { return ps.known[uid] }
+func (ps *Pods) Pod(uid string) *cluster.Pod { return ps.known[uid] }
 
 // Early returns the runtime's data of a pod that the cluster has not reported yet, nil for other pods.
-func (ps *pods) Early(uid string) *cluster.Pod { return ps.early[uid] }
+func (ps *Pods) Early(uid string) *cluster.Pod { return ps.early[uid] }
 
 // LimitOf returns the CPU limit of a container in the pod's spec, 0 for none.
-func (ps *pods) LimitOf(uid, container string) unit.CPUs {
+func (ps *Pods) LimitOf(uid, container string) unit.CPUs {
 	p := ps.known[uid]
 	if p == nil {
 		return 0
@@ -38,7 +38,7 @@ func (ps *pods) LimitOf(uid, container string) unit.CPUs {
 }
 
 // NameOf returns the name of a pod or workload in messages, by UID.
-func (ps *pods) NameOf(uid string) string {
+func (ps *Pods) NameOf(uid string) string {
 	if name, found := strings.CutPrefix(uid, workload.UIDPrefix); found {
 		name, _, _ = strings.Cut(name, "/")
 		return name
@@ -49,9 +49,9 @@ func (ps *pods) NameOf(uid string) string {
 	return uid
 }
 
-// replacePods replaces the pods from the cluster. Pods that only the runtime has reported stay as long as the runtime
+// replace replaces the pods from the cluster. Pods that only the runtime has reported stay as long as the runtime
 // has a sandbox for them.
-func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool) {
+func (ps *Pods) replace(all []*cluster.Pod, hasSandbox func(uid string) bool) {
 	ps.known = make(map[string]*cluster.Pod, len(all))
 	for _, p := range all {
 		ps.known[p.UID] = p
@@ -60,15 +60,15 @@ func (ps *pods) replacePods(all []*cluster.Pod, hasSandbox func(uid string) bool
 	maps.DeleteFunc(ps.early, func(uid string, _ *cluster.Pod) bool { return !hasSandbox(uid) })
 }
 
-// Pods returns all pods, those first that the cluster reported.
-func (ps *pods) Pods() []*cluster.Pod {
+// All returns all pods, those first that the cluster reported.
+func (ps *Pods) All() []*cluster.Pod {
 	return slices.AppendSeq(slices.Collect(maps.Values(ps.known)), maps.Values(ps.early))
 }
 
 // Unplaced returns the pods, as "namespace/name", that have not ended and have no placement.
-func (ps *pods) Unplaced() map[string]bool {
+func (ps *Pods) Unplaced() map[string]bool {
 	all := map[string]bool{}
-	for _, p := range ps.Pods() {
+	for _, p := range ps.All() {
 		if !p.Ended && p.Annotations[v1alpha1.AnnotationPlacement] == "" {
 			all[p.Key] = true
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-project/berth/internal/node/observed"
 )
 
-// policies are the requests of users and administrators.
-type policies struct {
+// Policies are the requests of users and administrators.
+type Policies struct {
 	admin      workload.Administrator
 	strategies *strategy.Strategies
 	// alone are the strategies of the agent's file, parsed at first use.
@@ -19,16 +19,16 @@ type policies struct {
 }
 
 // Problems returns the errors in the ConfigMaps.
-func (p *policies) Problems() []strategy.Problem { return p.problems }
+func (p *Policies) Problems() []strategy.Problem { return p.problems }
 
 // Koordlet returns the pod of Koordinator's or ACK's node agent on this node, "" for none.
-func (p *policies) Koordlet() string { return p.koordlet }
+func (p *Policies) Koordlet() string { return p.koordlet }
 
 // Strategies returns the strategies of the ConfigMaps, nil before the first Take.
-func (p *policies) Strategies() *strategy.Strategies { return p.strategies }
+func (p *Policies) Strategies() *strategy.Strategies { return p.strategies }
 
 // strategiesNow returns the strategies in effect: without a cluster, those of the agent's file.
-func (p *policies) strategiesNow() *strategy.Strategies {
+func (p *Policies) strategiesNow() *strategy.Strategies {
 	if p.strategies != nil {
 		return p.strategies
 	}
@@ -38,8 +38,8 @@ func (p *policies) strategiesNow() *strategy.Strategies {
 	return p.alone
 }
 
-// Policies returns what administrators ask for here.
-func (p *policies) Policies() (all observed.Policies) {
+// Observed returns what administrators ask for here.
+func (p *Policies) Observed() (all observed.Policies) {
 	s := p.strategiesNow()
 	all.Threshold, all.ThresholdSource = s.Threshold()
 	all.CPUPolicy, all.CPUPolicySource = s.CPUPolicy()
@@ -52,15 +52,15 @@ func (p *policies) Policies() (all observed.Policies) {
 }
 
 // Class returns the class of a pod on this node.
-func (p *policies) Class(pod *cluster.Pod) v1alpha1.QoSClass {
+func (p *Policies) Class(pod *cluster.Pod) v1alpha1.QoSClass {
 	return p.strategiesNow().Class(&pod.Pod, pod.BestEffort)
 }
 
 // Pinning returns the administrator's rules about exclusive CPUs.
-func (p *policies) Pinning() v1alpha1.PinRules { return p.admin.Pinning }
+func (p *Policies) Pinning() v1alpha1.PinRules { return p.admin.Pinning }
 
 // parse reads the ConfigMaps again, or applies them to another node.
-func (p *policies) parse(s *cluster.Snapshot) {
+func (p *Policies) parse(s *cluster.Snapshot) {
 	p.koordlet = ""
 	for _, one := range s.Pods {
 		// ACK's agent has precedence: it moves pages, and Koordinator's does not.

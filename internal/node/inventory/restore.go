@@ -73,7 +73,7 @@ func (inv *Inventory) leftover(id string) (one Leftover, found bool) {
 	if inv.owner.mems == "" && slices.Contains(a.Mems, cs.host.EffectiveMems(c.group)) {
 		one.Mems = cs.host.EffectiveMems(groupAbove(c.group))
 	}
-	limit := inv.LimitOf(c.PodUID, c.Name)
+	limit := inv.Pods.LimitOf(c.PodUID, c.Name)
 	if a.NoQuota && limit > 0 && cs.host.OriginalLimit(c.group) == 0 {
 		one.NoQuota, one.Limit = true, limit
 	}

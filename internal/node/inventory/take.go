@@ -9,19 +9,19 @@ import (
 
 // Configure replaces the agent's own part of the policies.
 func (inv *Inventory) Configure(admin workload.Administrator) {
-	inv.admin, inv.alone, inv.running.made = admin, nil, false
-	inv.parse(inv.snapshot)
+	inv.Policies.admin, inv.Policies.alone, inv.running.made = admin, nil, false
+	inv.Policies.parse(inv.snapshot)
 	inv.takePods()
 }
 
 // Take replaces the cluster's data.
 func (inv *Inventory) Take(s *cluster.Snapshot) {
 	inv.snapshot = s
-	inv.parse(s)
+	inv.Policies.parse(s)
 	inv.takePods()
 	inv.owner.peers(s.Pods)
 	inv.owner.agent, inv.owner.restoring = observed.Obstacle{}, observed.Obstacle{}
-	if inv.strategies.Restores() {
+	if inv.Policies.strategies.Restores() {
 		inv.owner.restoring = observed.Obstacle{Reason: observed.Restoring, Message: strategy.KeyState + ": " + strategy.StateRestore + " in ConfigMap " + string(strategy.BerthConfig)}
 	}
 	if s.Lease.Other != "" {
@@ -36,8 +36,8 @@ func (inv *Inventory) takePods() {
 	if inv.snapshot.PodsFrom == cluster.Nowhere {
 		return
 	}
-	inv.replacePods(inv.snapshot.Pods, inv.containers.HasSandbox)
-	for _, s := range inv.containers.ended(inv.knows) {
+	inv.Pods.replace(inv.snapshot.Pods, inv.containers.HasSandbox)
+	for _, s := range inv.containers.ended(inv.Pods.knows) {
 		inv.removePod(s)
 		inv.containers.answers.dropOf(s, !inv.containers.HasSandbox(s.UID))
 	}

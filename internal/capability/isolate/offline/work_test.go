@@ -156,7 +156,7 @@ func (w *world) observed() capability.Node {
 	n := capability.Node{
 		Now: w.now, Online: w.all, Config: w.config, Topology: w.inventory.Topology(), Obstacle: w.inventory.Obstacle(),
 		Containers: w.assignment.Running(), Exclusive: w.assignment.Exclusive(), HasOffline: w.assignment.HasOffline(),
-		Policies: w.inventory.Policies(),
+		Policies: w.inventory.Policies.Observed(),
 	}
 	n.Present, n.OfflinePods = w.inventory.Here()
 	return n

@@ -89,7 +89,7 @@ func settings(d place.Desired) nri.Settings {
 // without a quota. If another program sets CPU sets, or the update requests CPUs that Berth never answered, the answer
 // is empty: it would replace the owner's request.
 func (a *Assignment) update(e nri.Event, final bool) (Answer, error) {
-	p := a.inventory.Pod(e.Pod.UID)
+	p := a.inventory.Pods.Pod(e.Pod.UID)
 	if p == nil {
 		return Answer{}, nil
 	}

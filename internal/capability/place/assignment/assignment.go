@@ -114,9 +114,9 @@ func (a *Assignment) setFacts() {
 
 // put passes a pod to place, if it is still there.
 func (a *Assignment) put(uid string) {
-	p := a.inventory.Pod(uid)
+	p := a.inventory.Pods.Pod(uid)
 	if p == nil {
-		p = a.inventory.Early(uid)
+		p = a.inventory.Pods.Early(uid)
 	}
 	if p != nil {
 		a.node.PutPod(a.asked(p))
@@ -125,7 +125,7 @@ func (a *Assignment) put(uid string) {
 
 // listed returns all pods as place sees them.
 func (a *Assignment) listed() []workload.Pod {
-	pods := a.inventory.Pods()
+	pods := a.inventory.Pods.All()
 	all := make([]workload.Pod, 0, len(pods))
 	for _, p := range pods {
 		all = append(all, a.asked(p))
@@ -136,7 +136,7 @@ func (a *Assignment) listed() []workload.Pod {
 // asked returns the pod with its class (offline or not), and the reason why it gets no exclusive CPUs here.
 func (a *Assignment) asked(p *cluster.Pod) workload.Pod {
 	pod := p.Pod
-	pod.Offline = a.inventory.Class(p).Offline()
+	pod.Offline = a.inventory.Policies.Class(p).Offline()
 	if why := excluded(p, a.inventory.Containers().Handlers(p.UID)); why != "" {
 		pod.Excluded.Why = why
 	} else if why := a.caps.refused[p.UID]; why != "" {
@@ -210,7 +210,7 @@ func (a *Assignment) join(d *place.Desired) bool {
 	}
 	d.Group, d.Made = group, answered
 	if d.NoQuota {
-		d.Limit = a.inventory.LimitOf(d.PodUID, d.Container)
+		d.Limit = a.inventory.Pods.LimitOf(d.PodUID, d.Container)
 	}
 	return true
 }

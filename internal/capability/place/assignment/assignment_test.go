@@ -255,7 +255,7 @@ func TestPodThatOnlyTheRuntimeKnows(t *testing.T) {
 	}
 	handle(t, n, event(nri.Start, p))
 	n.Take(snapshot(p))
-	if all, _ := n.Desired(nil); len(all) == 0 || n.Pod("early") == nil {
+	if all, _ := n.Desired(nil); len(all) == 0 || n.Pods.Pod("early") == nil {
 		t.Error("forgotten when the API server reports it")
 	}
 }

@@ -27,7 +27,7 @@ type caps struct {
 // refuse applies the rules to all pods.
 func (a *Assignment) refuse() {
 	a.caps.hold(a.reported == (observed.Obstacle{}), a.node.DesiredPods(), a.inventory.Containers().OnExclusiveCPUs())
-	a.caps.apply(rulesOf(a.inventory.Pinning()), a.inventory.Pods())
+	a.caps.apply(rulesOf(a.inventory.Policies.Pinning()), a.inventory.Pods.All())
 }
 
 // hold records the pods that have exclusive CPUs by decision or, after a start, by what runs (has, by UID). While

@@ -175,17 +175,17 @@ func TestKoordletIsNamed(t *testing.T) {
 	n := open(t)
 	p := plainPod("k")
 	p.Namespace, p.Key, p.DaemonSet, p.Containers[0].Name = "kube-system", "kube-system/ack-koordlet-x", true, "koordlet"
-	if n.Take(snapshot(p)); n.Koordlet() != "kube-system/ack-koordlet-x" {
-		t.Errorf("koordlet %q", n.Koordlet())
+	if n.Take(snapshot(p)); n.Policies.Koordlet() != "kube-system/ack-koordlet-x" {
+		t.Errorf("koordlet %q", n.Policies.Koordlet())
 	}
 	other := plainPod("o")
 	other.Namespace, other.Key, other.DaemonSet, other.Containers[0].Name = "koordinator-system", "koordinator-system/koordlet-x", true, "koordlet"
-	if n.Take(snapshot(p, other)); n.Koordlet() != p.Key {
-		t.Errorf("of two koordlet %q", n.Koordlet())
+	if n.Take(snapshot(p, other)); n.Policies.Koordlet() != p.Key {
+		t.Errorf("of two koordlet %q", n.Policies.Koordlet())
 	}
 	p.Ended = true
-	if n.Take(snapshot(p)); n.Koordlet() != "" {
-		t.Errorf("koordlet %q after it ended", n.Koordlet())
+	if n.Take(snapshot(p)); n.Policies.Koordlet() != "" {
+		t.Errorf("koordlet %q after it ended", n.Policies.Koordlet())
 	}
 }
 

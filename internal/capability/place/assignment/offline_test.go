@@ -58,7 +58,7 @@ func TestOfflineWithTheSnapshot(t *testing.T) {
 	if got := n.Offline(); got != set("6-7") {
 		t.Errorf("offline work has %q", got)
 	}
-	asked := n.Policies()
+	asked := n.Policies.Observed()
 	if threshold, source := asked.Threshold, asked.ThresholdSource; threshold.Enable == nil || !*threshold.Enable || source == "" {
 		t.Errorf("threshold %+v of %q", threshold, source)
 	}

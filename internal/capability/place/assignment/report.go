@@ -25,7 +25,9 @@ func (a *Assignment) Events() []place.Event {
 		a.setFacts() // the obstacle is Lasting by now
 	}
 	a.holdEvents()
-	gone := func(uid string) bool { return a.inventory.Pod(uid) == nil && !a.inventory.Containers().HasSandbox(uid) }
+	gone := func(uid string) bool {
+		return a.inventory.Pods.Pod(uid) == nil && !a.inventory.Containers().HasSandbox(uid)
+	}
 	switch {
 	case !inventory.IsAlone(a.inventory):
 		a.events.held = nil // the other agent reports
@@ -34,7 +36,7 @@ func (a *Assignment) Events() []place.Event {
 		a.events.forget(gone)
 		return nil
 	}
-	return append(a.events.take(), a.events.due(a.inventory.Pod, gone)...)
+	return append(a.events.take(), a.events.due(a.inventory.Pods.Pod, gone)...)
 }
 
 // holdEvents fetches the events of place. While the owner of CPU sets is not known yet, place refuses pods that have,

@@ -212,7 +212,7 @@ func (l *lender) taken(borrowed cpuset.Set) {
 func (l *lender) snapshot(more *cluster.Pod) *cluster.Snapshot {
 	pods := []*cluster.Pod{more}
 	for _, uid := range []string{"db", "a", "b"} {
-		if p := l.inventory.Pod(uid); p != nil && uid != more.UID {
+		if p := l.inventory.Pods.Pod(uid); p != nil && uid != more.UID {
 			pods = append(pods, p)
 		}
 	}

@@ -286,7 +286,7 @@ func (s *Sets) annotateAll() {
 // annotate writes a placement that was decided here to its pod, removes a placement that the pod does not have any
 // more, or answers its move.
 func (s *Sets) annotate(e place.Event) {
-	p := s.inventory.Pod(e.PodUID)
+	p := s.inventory.Pods.Pod(e.PodUID)
 	if s.cluster == nil || p == nil || p.Object.UID == "" {
 		return
 	}
