@@ -37,7 +37,6 @@ type large struct {
 func sizes() limits {
 	return limits{fields: 20, methods: 40, module: house("").module, larger: map[string]large{
 		"internal/capability/isolate/offline.Node": {fields: 23, why: "a report in JSON, whose objects stay flat"},
-		"internal/capability/place.Node":           {methods: 52, why: "which pod has which CPUs is one state, and every rule of it compares all pods"},
 		"internal/intent/workload.Pod":             {fields: 32, why: "each fact about a pod that CPUs depend on is a field of this value; cluster.json has it flat"},
 		"internal/linux/cgroup.Group":              {methods: 51, why: "a thin face over kernel files: a method or two for each file, no state between them"},
 		"internal/node/cluster.Pod":                {fields: 40, why: "a workload.Pod with its identity in the cluster; cluster.json has it flat"},

@@ -13,16 +13,16 @@ import (
 // that requires CPUs which it cannot have, or must wait for the CPUs of a pod that leaves. It is ErrUnknownPod for a
 // pod that was never put.
 func (n *Node) Create(podUID, name, id string) (Answer, error) {
-	p := n.pods[podUID]
+	p := n.Pods.pods[podUID]
 	if p == nil || !p.known {
 		return Answer{}, fmt.Errorf("create container %s of pod %s: %w", name, podUID, ErrUnknownPod)
 	}
-	n.Observe(observed.Container{ID: id, PodUID: podUID, Name: name})
+	n.Pods.Observe(observed.Container{ID: id, PodUID: podUID, Name: name})
 	c := p.container(id)
 	c.seen = false
 	n.settleToAnswer()
 	if (p.has.wait || p.has.behind) && p.has.grant == nil && p.kind(c) != other {
-		n.Remove(id)
+		n.Pods.Remove(id)
 		if p.has.behind && p.has.until == 0 {
 			p.has.until = n.now + mostWait
 		}
@@ -41,13 +41,13 @@ func (n *Node) Create(podUID, name, id string) (Answer, error) {
 // CPUs as far as possible; where there is no room for more it keeps what it has, and an event says so. The error is
 // ErrUnknownPod for a pod that was never put.
 func (n *Node) Resize(podUID string) (Answer, error) {
-	p := n.pods[podUID]
+	p := n.Pods.pods[podUID]
 	if p == nil || !p.known {
 		return Answer{}, fmt.Errorf("resize pod %s: %w", podUID, ErrUnknownPod)
 	}
 	n.settleToAnswer()
 	n.adoptLimits(p)
-	n.stale, p.pending = true, true
+	n.Pods.stale, p.pending = true, true
 	n.settleToAnswer()
 	var a Answer
 	for _, c := range p.containers {
@@ -78,7 +78,7 @@ func (c *container) answered(d Desired) {
 func (n *Node) narrow(but func(*container) bool) []Desired {
 	var desired []Desired
 	var come []arrival
-	n.each(func(p *pod, c *container) {
+	n.Pods.each(func(p *pod, c *container) {
 		if but(c) {
 			return
 		}

@@ -16,8 +16,8 @@ func (n *Node) Desired() []Desired {
 	if !n.outcome.open || n.outcome.idle() || n.outcome.listed != nil {
 		return n.outcome.listed
 	}
-	n.outcome.listed = make([]Desired, 0, len(n.where))
-	n.each(func(p *pod, c *container) {
+	n.outcome.listed = make([]Desired, 0, len(n.Pods.where))
+	n.Pods.each(func(p *pod, c *container) {
 		if d, found := n.outcome.desired(p, c); found {
 			n.outcome.listed = append(n.outcome.listed, d)
 		}
@@ -29,7 +29,7 @@ func (n *Node) Desired() []Desired {
 // runtime.
 func (n *Node) DesiredFor(id string) (d Desired, found bool) {
 	n.settleToAnswer()
-	if p := n.where[id]; p != nil {
+	if p := n.Pods.where[id]; p != nil {
 		if i := slices.IndexFunc(p.containers, func(c *container) bool { return c.ID == id }); i >= 0 {
 			return n.outcome.desired(p, p.containers[i])
 		}
@@ -44,7 +44,7 @@ func (n *Node) DesiredPods() []DesiredPod {
 		return nil
 	}
 	var desired []DesiredPod
-	for _, p := range n.sorted() {
+	for _, p := range n.Pods.sorted() {
 		if p.has.grant != nil && !p.borrows() {
 			desired = append(desired, DesiredPod{
 				PodUID: p.uid, NoQuota: true, Serves: p.key(), Why: "its containers " + p.has.grant.List() + " have exclusive CPUs",
@@ -75,8 +75,8 @@ func (n *Node) Events() []Event {
 }
 
 // each visits all containers in the order of pods, then names and ids.
-func (g *given) each(visit func(p *pod, c *container)) {
-	for _, p := range g.sorted() {
+func (ps *Pods) each(visit func(p *pod, c *container)) {
+	for _, p := range ps.sorted() {
 		for _, c := range p.containers {
 			visit(p, c)
 		}

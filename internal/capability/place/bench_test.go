@@ -16,16 +16,16 @@ func busy(t testing.TB) *place.Node {
 	for i := range 250 {
 		uid := fmt.Sprintf("pod-%03d", i)
 		if i%5 == 0 {
-			n.PutPod(pod(uid, i, app("app", 2)))
+			n.Pods.Put(pod(uid, i, app("app", 2)))
 		} else {
-			n.PutPod(plain(uid, i, app("app", 0)))
+			n.Pods.Put(plain(uid, i, app("app", 0)))
 		}
 		a := create(t, n, uid, "app")
 		c := observed.Container{ID: uid + "/app", PodUID: uid, Name: "app", Phase: observed.Running, CPUs: n.Pool()}
 		if a.Own != nil {
 			c.CPUs = a.Own[0].CPUs
 		}
-		n.Observe(c)
+		n.Pods.Observe(c)
 	}
 	n.Events()
 	return n
@@ -50,15 +50,15 @@ func BenchmarkCreate(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				b.StopTimer()
-				n.PutPod(test.pod)
+				n.Pods.Put(test.pod)
 				if test.ready {
 					n.Events()
 				}
 				b.StartTimer()
 				create(b, n, "new", "app")
 				b.StopTimer()
-				n.DropPod("new")
-				n.RemovePod("new")
+				n.Pods.Drop("new")
+				n.Pods.RemovePod("new")
 				n.Events()
 				b.StartTimer()
 			}

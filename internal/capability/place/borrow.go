@@ -15,7 +15,7 @@ func (n *Node) Borrowers() []lending.Borrower {
 		return nil
 	}
 	var all []lending.Borrower
-	for _, p := range n.sorted() {
+	for _, p := range n.Pods.sorted() {
 		if p.borrows() && p.real() {
 			all = append(all, p.borrowers()...)
 		}
@@ -54,7 +54,7 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 	held := n.held(loans)
 	use = lending.Others(use, held)
 	for i, l := range loans {
-		p := n.pods[l.PodUID]
+		p := n.Pods.pods[l.PodUID]
 		if p == nil || !p.borrows() {
 			continue
 		}
@@ -69,12 +69,12 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 func (n *Node) held(loans []lending.Loan) []lending.Lent {
 	held := make([]lending.Lent, len(loans))
 	for i, l := range loans {
-		if p := n.pods[l.PodUID]; p != nil {
+		if p := n.Pods.pods[l.PodUID]; p != nil {
 			held[i] = p.has.loans[l.Container]
 			held[i].Used = l.Used
 		}
 	}
-	for _, p := range n.pods {
+	for _, p := range n.Pods.pods {
 		for name, l := range p.has.loans {
 			p.gives(name, l.CPUs)
 		}
@@ -143,7 +143,7 @@ func (o *outcome) unreserved(p *pod) []cpuset.Set {
 // yield takes back what borrowers have of cores that are no longer unreserved as a whole. It runs in every decision, so
 // that the answer which reserves a core makes its borrowers leave.
 func (n *Node) yield() {
-	for _, p := range n.pods {
+	for _, p := range n.Pods.pods {
 		if p.has.loans == nil {
 			continue
 		}

@@ -50,9 +50,9 @@ func lends(n *place.Node, uid string, width int, use []unit.CPUs) {
 func borrower(t *testing.T) *place.Node {
 	t.Helper()
 	n := place.New(two().facts(t))
-	n.PutPod(plain("web", 1, app("nginx", 1)))
+	n.Pods.Put(plain("web", 1, app("nginx", 1)))
 	start(t, n, "web", "nginx")
-	n.PutPod(bursting(pod("a", 2, app("app", 2)), "app", "0,8", "0"))
+	n.Pods.Put(bursting(pod("a", 2, app("app", 2)), "app", "0,8", "0"))
 	start(t, n, "a", "app")
 	return n
 }
@@ -139,7 +139,7 @@ func TestLendKeeps(t *testing.T) {
 // Two borrowers get different cores, because the use of the first is part of the second's choice.
 func TestLendApart(t *testing.T) {
 	n := borrower(t)
-	n.PutPod(bursting(pod("b", 3, app("app", 1)), "app", "1", "0"))
+	n.Pods.Put(bursting(pod("b", 3, app("app", 1)), "app", "1", "0"))
 	start(t, n, "b", "app")
 	loans := []lending.Loan{{PodUID: "a", Container: "app", Width: 3, Used: 3}, {PodUID: "b", Container: "app", Width: 2, Used: 2}}
 	n.Lend(loans, idle())
@@ -157,15 +157,15 @@ func TestYield(t *testing.T) {
 			lends(n, "a", 6, idle())
 			equal(t, "borrowed", has(n), "a/app 0-3,8-9!; web/nginx 1-7,9-15")
 			if observe {
-				n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-3,8-9"), Given: set(t, "0-3,8-9"), Pinned: true})
+				n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-3,8-9"), Given: set(t, "0-3,8-9"), Pinned: true})
 			}
-			n.PutPod(placed(pod("b", 3, app("app", 1)), "app", "1", "0"))
+			n.Pods.Put(placed(pod("b", 3, app("app", 1)), "app", "1", "0"))
 			a := create(t, n, "b", "app")
 			equal(t, "own", show(a.Own), "b/app 1!")
 			equal(t, "others", show(a.Others), "a/app 0,2-3,8!; web/nginx 2-7,9-15")
 			equal(t, "desired", has(n), "a/app 0,2-3,8!; b/app 1!; web/nginx 2-7,9-15")
-			n.DropPod("b")
-			n.RemovePod("b")
+			n.Pods.Drop("b")
+			n.Pods.RemovePod("b")
 			equal(t, "not given back by itself", has(n), "a/app 0,2-3,8!; web/nginx 1-7,9-15")
 		})
 	}
@@ -184,7 +184,7 @@ func TestYieldsOfflineCPU(t *testing.T) {
 	isolated.isolated = "2,10"
 	n.SetFacts(isolated.facts(t))
 	equal(t, "isolated", has(n), "a/app 0-1,3,8-9,11!; web/nginx 1,3-7,9,11-15")
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0,8"), Bound: set(t, "0-1,4,8-9,12")})
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0,8"), Bound: set(t, "0-1,4,8-9,12")})
 	equal(t, "bound", has(n), "a/app 0-1,8-9!; web/nginx 1,3-7,9,11-15")
 }
 
@@ -206,9 +206,9 @@ func TestBorrowerAfterRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-3,9-11"), Given: set(t, "1-3,9-11"), Pinned: true})
-			n.Observe(observed.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: observed.Running, CPUs: set(t, c.web)})
-			n.SetPods([]workload.Pod{c.pod, plain("web", 1, app("nginx", 1))})
+			n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-3,9-11"), Given: set(t, "1-3,9-11"), Pinned: true})
+			n.Pods.Observe(observed.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: observed.Running, CPUs: set(t, c.web)})
+			n.Pods.Set([]workload.Pod{c.pod, plain("web", 1, app("nginx", 1))})
 			equal(t, "desired", has(n), c.want)
 		})
 	}
@@ -218,9 +218,9 @@ func TestBorrowerAfterRestart(t *testing.T) {
 func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 	n := place.New(two().facts(t))
 	for _, id := range []string{"a/app", "a/app-again"} {
-		n.Observe(observed.Container{ID: id, PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "3,11"), Given: set(t, "3,11"), Pinned: true})
+		n.Pods.Observe(observed.Container{ID: id, PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "3,11"), Given: set(t, "3,11"), Pinned: true})
 	}
-	n.PutPod(static(pod("a", 2, app("app", 2))))
+	n.Pods.Put(static(pod("a", 2, app("app", 2))))
 	equal(t, "desired", has(n), "a/app 3,11!; a/app-again 3,11!")
 }
 
@@ -228,9 +228,9 @@ func TestBorrowerAfterRestartFollowsAnother(t *testing.T) {
 // no whole core, the borrower yields, and other pods keep their CPUs.
 func TestBorrowerGoneBeforeARestart(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "5-7"), Given: set(t, "5-7"), Pinned: true})
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-4"), Given: set(t, "0-4"), Pinned: true})
-	n.PutPod(placed(pod("a", 1, app("app", 5)), "app", "0-4", "0-1"))
+	n.Pods.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "5-7"), Given: set(t, "5-7"), Pinned: true})
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-4"), Given: set(t, "0-4"), Pinned: true})
+	n.Pods.Put(placed(pod("a", 1, app("app", 5)), "app", "0-4", "0-1"))
 	equal(t, "desired", has(n), "a/app 0-4!; gone/app 5-15")
 }
 
@@ -239,7 +239,7 @@ func TestBorrowPerPod(t *testing.T) {
 	p := static(pod("a", 2, workload.Container{Name: "x"}, workload.Container{Name: "y"}))
 	p.CPULimit, p.CPURequest, p.Scheduled = 1500, 1500, 1500
 	n := place.New(two().facts(t))
-	n.PutPod(bursting(p, "x", "0,8", "0", "y", "0,8", "0"))
+	n.Pods.Put(bursting(p, "x", "0,8", "0", "y", "0,8", "0"))
 	start(t, n, "a", "x")
 	start(t, n, "a", "y")
 	got := n.Borrowers()
@@ -256,7 +256,7 @@ func TestBorrowerResize(t *testing.T) {
 	n.Events()
 	half := app("app", 0)
 	half.CPULimit, half.CPURequest = 2500, 2500
-	n.PutPod(resized(bursting(pod("a", 2, app("app", 2)), "app", "0,8", "0"), half))
+	n.Pods.Put(resized(bursting(pod("a", 2, app("app", 2)), "app", "0,8", "0"), half))
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -314,13 +314,13 @@ func TestBorrowersYield(t *testing.T) {
 			case "apply":
 				take(n.Desired())
 				for _, d := range n.Desired() {
-					n.Observe(observed.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: observed.Running, CPUs: d.CPUs, Given: d.CPUs, Pinned: d.Pinned})
+					n.Pods.Observe(observed.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: observed.Running, CPUs: d.CPUs, Given: d.CPUs, Pinned: d.Pinned})
 				}
 			case "pinned":
-				n.PutPod(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit"))))
+				n.Pods.Put(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit"))))
 				take(start(t, n, uid, "app").Others)
 			case "burst":
-				n.PutPod(static(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit")))))
+				n.Pods.Put(static(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit")))))
 				take(start(t, n, uid, "app").Others)
 			}
 			for _, d := range n.Desired() {

@@ -26,12 +26,12 @@ func TestOriginalBounds(t *testing.T) {
 		{"16-31", "2-6,10-14"},      // absent CPUs
 	} {
 		n := place.New(s.facts(t))
-		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+		n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 		group := observed.Container{ID: "x.service", Name: "x.service", Phase: observed.Running}
 		if c.bound != "" {
 			group.Bound = set(t, c.bound)
 		}
-		n.Observe(group)
+		n.Pods.Observe(group)
 		equal(t, "bound "+c.bound, has(n), "x.service "+c.want)
 	}
 }

@@ -66,21 +66,21 @@ func TestResize(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			if test.neighbor != "" {
-				n.PutPod(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
+				n.Pods.Put(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
 				start(t, n, "b", "app")
 			}
-			n.PutPod(plain("web", 1, app("web", 0)))
+			n.Pods.Put(plain("web", 1, app("web", 0)))
 			start(t, n, "web", "web")
 			before := pod("a", 1, app("app", int64(set(t, test.has).Size())))
 			if test.terms != nil {
 				before = test.terms(before)
 			}
-			n.PutPod(placed(before, "app", test.has, "0-1"))
+			n.Pods.Put(placed(before, "app", test.has, "0-1"))
 			start(t, n, "a", "app")
 			equal(t, "before", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
 			n.Events()
 			after := resized(placed(before, "app", test.has, "0-1"), test.to)
-			n.PutPod(after)
+			n.Pods.Put(after)
 			equal(t, "not yet", n.Pool().String(), set(t, "0-15").Difference(set(t, test.has)).Difference(set(t, test.neighbor)).String())
 			a, err := n.Resize("a")
 			if err != nil {
@@ -103,10 +103,10 @@ func TestResize(t *testing.T) {
 func TestResizeOneOfTwo(t *testing.T) {
 	n := place.New(two().facts(t))
 	before := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
-	n.PutPod(before)
+	n.Pods.Put(before)
 	start(t, n, "a", "x")
 	start(t, n, "a", "y")
-	n.PutPod(resized(before, app("x", 4), app("y", 1)))
+	n.Pods.Put(resized(before, app("x", 4), app("y", 1)))
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +116,13 @@ func TestResizeOneOfTwo(t *testing.T) {
 func TestFractionOfOneOfTwo(t *testing.T) {
 	n := place.New(two().facts(t))
 	before := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
-	n.PutPod(before)
+	n.Pods.Put(before)
 	start(t, n, "a", "x")
 	start(t, n, "a", "y")
 	n.Events()
 	half := app("y", 0)
 	half.CPULimit = 1500
-	n.PutPod(resized(before, app("x", 4), half))
+	n.Pods.Put(resized(before, app("x", 4), half))
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -148,14 +148,14 @@ func TestOffline(t *testing.T) {
 			s := two()
 			n := place.New(s.facts(t))
 			if test.neighbor != "" {
-				n.PutPod(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
+				n.Pods.Put(placed(pod("b", 0, app("app", int64(set(t, test.neighbor).Size()))), "app", test.neighbor, "0-1"))
 				start(t, n, "b", "app")
 			}
 			p := placed(pod("a", 1, app("app", int64(set(t, test.has).Size()))), "app", test.has, "0-1")
 			if test.terms != "" {
 				p = with(p, v1alpha1.AnnotationNUMATopologySpec, test.terms)
 			}
-			n.PutPod(p)
+			n.Pods.Put(p)
 			start(t, n, "a", "app")
 			n.Events()
 			s.switched = test.off
@@ -225,8 +225,8 @@ func TestAfterRestart(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.SetContainers(test.containers)
-			n.SetPods(test.pods)
+			n.Pods.SetContainers(test.containers)
+			n.Pods.Set(test.pods)
 			equal(t, "desired", has(n), test.want)
 			if text := events(n); test.says == "" {
 				equal(t, "events", text, "")
@@ -258,13 +258,13 @@ func TestMemsAfterRestart(t *testing.T) {
 				}
 			}
 			n := place.New(two().facts(t))
-			n.SetContainers(runs)
+			n.Pods.SetContainers(runs)
 			equal(t, "found", has(n), "a/app "+c.cpus+"!")
-			n.SetPods([]workload.Pod{a})
+			n.Pods.Set([]workload.Pod{a})
 			mems("known late", n)
 			n = place.New(two().facts(t))
-			n.SetContainers(runs)
-			n.SetPods([]workload.Pod{a})
+			n.Pods.SetContainers(runs)
+			n.Pods.Set([]workload.Pod{a})
 			mems("known at once", n)
 		})
 	}
@@ -272,25 +272,25 @@ func TestMemsAfterRestart(t *testing.T) {
 
 func TestOnTheWay(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	create(t, n, "a", "app")
-	n.DropPod("a")
-	n.SetContainers(nil)
+	n.Pods.Drop("a")
+	n.Pods.SetContainers(nil)
 	equal(t, "the list may be older", has(n), "a/app 1,9!")
-	n.SetContainers(nil)
+	n.Pods.SetContainers(nil)
 	equal(t, "it never came", has(n), "")
-	n.PutPod(placed(pod("b", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("b", 1, app("app", 2)), "app", "1,9", "0"))
 	start(t, n, "b", "app")
-	n.DropPod("b")
-	n.SetContainers(nil)
+	n.Pods.Drop("b")
+	n.Pods.SetContainers(nil)
 	equal(t, "it was seen and is not there", has(n), "")
 }
 
 func TestSnapshot(t *testing.T) {
 	n := full(t)
-	n.PutPod(pod("a", 2, app("app", 2)))
+	n.Pods.Put(pod("a", 2, app("app", 2)))
 	create(t, n, "a", "app")
-	n.Observe(observed.Container{ID: "x", Name: "x", Phase: observed.Stopped})
+	n.Pods.Observe(observed.Container{ID: "x", Name: "x", Phase: observed.Stopped})
 	s := n.Snapshot()
 	equal(t, "exclusive", s.Exclusive.String(), "0-6,8-10,12-14")
 	equal(t, "shared", s.Shared.String(), "7,11,15")
@@ -329,8 +329,8 @@ func TestSnapshotSaysWhatIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.PutPod(c.pod)
-			n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+			n.Pods.Put(c.pod)
+			n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 			rows := n.Snapshot().Rows
 			if len(rows) != 1 || !strings.Contains(rows[0].Refused, c.want) || c.want == "" && rows[0].Refused != "" || !strings.Contains(rows[0].Why, rows[0].Refused) {
 				t.Errorf("rows %+v, want refused %q", rows, c.want)
@@ -351,9 +351,9 @@ func shut(t *testing.T, cpus string) place.Facts {
 func TestLimitsCountWithResizeOnly(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "app")
-	n.PutPod(resized(p, app("app", 4)))
+	n.Pods.Put(resized(p, app("app", 4)))
 	n.SetFacts(shut(t, "15"))
 	equal(t, "facts changed", has(n), "a/app 1,9!")
 }
@@ -361,10 +361,10 @@ func TestLimitsCountWithResizeOnly(t *testing.T) {
 func TestShrinkWherePromisedTooMuch(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 4)), "app", "0-1,8-9", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "app")
-	n.PutPod(plain("web", 1, app("web", 30)))
-	n.PutPod(resized(p, app("app", 2)))
+	n.Pods.Put(plain("web", 1, app("web", 30)))
+	n.Pods.Put(resized(p, app("app", 2)))
 	if _, err := n.Resize("a"); err != nil {
 		t.Fatal(err)
 	}
@@ -376,26 +376,26 @@ func TestRunsOnLess(t *testing.T) {
 	forged := placed(pod("b", 0, app("app", 1)), "app", "1", "0")
 	t.Run("CPU went", func(t *testing.T) {
 		n := place.New(two().facts(t))
-		n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"))
+		n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"))
 		create(t, n, "a", "app")
 		n.SetFacts(shut(t, "0"))
 		holds(t, "desired", has(n), "a/app 1,9!")
-		n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1")})
+		n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1")})
 		holds(t, "desired", has(n), "a/app 1,9!")
-		n.PutPod(forged)
+		n.Pods.Put(forged)
 		holds(t, "desired", has(n), "a/app 1,9!")
 	})
 	t.Run("fewer", func(t *testing.T) {
 		n := place.New(two().facts(t))
 		p := placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0")
-		n.PutPod(p)
+		n.Pods.Put(p)
 		start(t, n, "a", "app")
-		n.PutPod(resized(p, app("app", 2)))
+		n.Pods.Put(resized(p, app("app", 2)))
 		if _, err := n.Resize("a"); err != nil {
 			t.Fatal(err)
 		}
-		n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-2,9-10")})
-		n.PutPod(forged)
+		n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-2,9-10")})
+		n.Pods.Put(forged)
 		holds(t, "desired", has(n), "a/app 1,9!")
 	})
 }
@@ -403,9 +403,9 @@ func TestRunsOnLess(t *testing.T) {
 // A placement with CPUs that are offline stays, because they may return.
 func TestFewerAreNotWritten(t *testing.T) {
 	n := place.New(shut(t, "9"))
-	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
-	n.PutPod(with(placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-2,10")})
+	n.Pods.Put(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
+	n.Pods.Put(with(placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1-2,10")})
 	for _, one := range n.Events() {
 		if one.Annotation != nil {
 			t.Errorf("events %+v", one)
@@ -417,13 +417,13 @@ func TestFewerAreNotWritten(t *testing.T) {
 // A container that lacks CPUs gets more when the facts change, and not for any other reason.
 func TestFewerStayFewer(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
+	n.Pods.Put(placed(pod("b", 0, app("app", 10)), "app", "0,8,3,11,4,12,5,13,6,14", "0-1"))
 	p := placed(pod("a", 1, app("app", 4)), "app", "1-2,9-10", "0")
-	n.PutPod(with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	n.Pods.Put(with(p, v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 	start(t, n, "a", "app")
 	n.SetFacts(shut(t, "9"))
 	equal(t, "one went", has(n), "a/app 1-2,10!")
-	n.DropPod("b")
+	n.Pods.Drop("b")
 	create(t, n, "a", "debug")
 	holds(t, "room", has(n), "a/app 1-2,10!")
 	f := shut(t, "9")
@@ -434,43 +434,43 @@ func TestFewerStayFewer(t *testing.T) {
 // A placement with another pod's CPUs is removed once when no other CPUs are left.
 func TestPlacementTakenBack(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 14)), "app", "0-6,8-14", "0-1"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 14)), "app", "0-6,8-14", "0-1"))
 	create(t, n, "a", "app")
 	events(n)
 	late := placed(pod("b", 2, app("app", 2)), "app", "0,8", "0")
-	n.PutPod(late)
+	n.Pods.Put(late)
 	create(t, n, "b", "app")
 	if got := events(n); !strings.HasPrefix(got, "b PlacementRefused") || !strings.HasSuffix(got, "\nb [removed]") {
 		t.Errorf("events: %s", got)
 	}
-	n.PutPod(with(late, v1alpha1.AnnotationPlacement, ""))
-	n.PutPod(late)
+	n.Pods.Put(with(late, v1alpha1.AnnotationPlacement, ""))
+	n.Pods.Put(late)
 	equal(t, "written again", events(n), "")
 }
 
 // A pod is gone, but the runtime never reported the end of its sandbox. The sandbox holds no CPUs.
 func TestSandboxHoldsNothing(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
-	n.Observe(observed.Container{ID: "sandbox", PodUID: "a", Sandbox: true, Phase: observed.Running})
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Observe(observed.Container{ID: "sandbox", PodUID: "a", Sandbox: true, Phase: observed.Running})
 	start(t, n, "a", "app")
-	n.DropPod("a")
+	n.Pods.Drop("a")
 	equal(t, "while its container runs", n.Pool().String(), "0,2-8,10-15")
-	n.Remove("a/app")
+	n.Pods.Remove("a/app")
 	equal(t, "afterwards", n.Pool().String(), "0-15")
 }
 
 // A container shrinks to the shared pool twice. In between, nothing observed the CPUs that it got back.
 func TestNarrowedAgain(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(plain("web", 1, app("nginx", 1)))
+	n.Pods.Put(plain("web", 1, app("nginx", 1)))
 	start(t, n, "web", "nginx")
 	for _, uid := range []string{"a", "b"} {
-		n.PutPod(placed(pod(uid, 2, app("app", 2)), "app", "1,9", "0"))
+		n.Pods.Put(placed(pod(uid, 2, app("app", 2)), "app", "1,9", "0"))
 		equal(t, "others of "+uid, show(create(t, n, uid, "app").Others), "web/nginx 0,2-8,10-15")
-		n.Observe(observed.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: observed.Running, CPUs: set(t, "0,2-8,10-15")})
-		n.Remove(uid + "/app")
-		n.DropPod(uid)
+		n.Pods.Observe(observed.Container{ID: "web/nginx", PodUID: "web", Name: "nginx", Phase: observed.Running, CPUs: set(t, "0,2-8,10-15")})
+		n.Pods.Remove(uid + "/app")
+		n.Pods.Drop(uid)
 		equal(t, "nothing pinned", has(n), "")
 	}
 }
@@ -478,12 +478,12 @@ func TestNarrowedAgain(t *testing.T) {
 // A refused pod runs in the shared pool. If its placement names exactly the pool's CPUs, they are still not its own.
 func TestRefusedInThePool(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"))
+	n.Pods.Put(placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"))
 	start(t, n, "b", "app")
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
 	start(t, n, "a", "app")
 	equal(t, "refused", has(n), "a/app 6,14; b/app 0-5,7-13,15!")
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "6,14")})
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "6,14")})
 	start(t, n, "a", "debug")
 	equal(t, "looked at again", has(n), "a/app 6,14; a/debug 6,14; b/app 0-5,7-13,15!")
 }
@@ -511,8 +511,8 @@ func TestSharesByTheJournal(t *testing.T) {
 				{placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"), "6,14", c.given, c.pinned},
 				{placed(pod("b", 2, app("app", 14)), "app", "0-5,7-13,15", "0-1"), "0-5,7-13,15", "0-5,7-13,15", true},
 			} {
-				n.PutPod(one.pod)
-				n.Observe(observed.Container{
+				n.Pods.Put(one.pod)
+				n.Pods.Observe(observed.Container{
 					ID: one.pod.UID + "/app", PodUID: one.pod.UID, Name: "app", Phase: observed.Running,
 					CPUs: set(t, one.cpus), Given: set(t, one.given), Pinned: one.pinned,
 				})
@@ -525,10 +525,10 @@ func TestSharesByTheJournal(t *testing.T) {
 // A container may leave the pool for exclusive CPUs equal to the pool's. From then on they belong to it.
 func TestFromThePoolToTheSameCPUs(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "6,14"), Given: set(t, "6,14")})
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "6,14", "1"))
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "6,14"), Given: set(t, "6,14")})
 	equal(t, "granted", has(n), "a/app 6,14!")
-	n.PutPod(placed(pod("b", 0, app("app", 2)), "app", "6,14", "1"))
+	n.Pods.Put(placed(pod("b", 0, app("app", 2)), "app", "6,14", "1"))
 	equal(t, "claimed by a pod scheduled earlier", has(n), "a/app 6,14!")
 	start(t, n, "b", "app")
 	holds(t, "beside it", has(n), "a/app 6,14!")
@@ -540,9 +540,9 @@ func TestPinnableAgain(t *testing.T) {
 	closed := two().facts(t)
 	closed.Pinnable = false
 	n := place.New(closed)
-	n.PutPod(placed(pod("early", 1, app("app", 1)), "app", "0", "0"))
-	n.PutPod(placed(pod("runs", 2, app("app", 1)), "app", "0", "0"))
-	n.Observe(observed.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: observed.Running, CPUs: set(t, "0"), Given: set(t, "0"), Pinned: true})
+	n.Pods.Put(placed(pod("early", 1, app("app", 1)), "app", "0", "0"))
+	n.Pods.Put(placed(pod("runs", 2, app("app", 1)), "app", "0", "0"))
+	n.Pods.Observe(observed.Container{ID: "runs/app", PodUID: "runs", Name: "app", Phase: observed.Running, CPUs: set(t, "0"), Given: set(t, "0"), Pinned: true})
 	equal(t, "closed", has(n), "")
 	n.SetFacts(two().facts(t))
 	equal(t, "open", has(n), "runs/app 0!")

@@ -43,7 +43,7 @@ func TestFreeCanBeGivenOut(t *testing.T) {
 	pins := func(facts place.Facts, taken string) *place.Node {
 		n := place.New(facts)
 		if cpus := set(t, taken); !cpus.IsEmpty() {
-			n.PutPod(placed(pod("old", 1, app("app", int64(cpus.Size()))), "app", taken, nodesOf(facts.Machine, cpus)))
+			n.Pods.Put(placed(pod("old", 1, app("app", int64(cpus.Size()))), "app", taken, nodesOf(facts.Machine, cpus)))
 			start(t, n, "old", "app")
 		}
 		return n
@@ -76,7 +76,7 @@ func TestFreeCanBeGivenOut(t *testing.T) {
 				if want == 0 {
 					continue
 				}
-				n.PutPod(pod("next", 2, app("app", want)))
+				n.Pods.Put(pod("next", 2, app("app", want)))
 				a := create(t, n, "next", "app")
 				if got := len(a.Own) > 0 && a.Own[0].Pinned; got != (more == 0) {
 					t.Errorf("%d CPUs: given %v of %s", want, got, free)

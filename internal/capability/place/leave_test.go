@@ -15,7 +15,7 @@ import (
 func leaving(t *testing.T) *place.Node {
 	n := full(t)
 	n.Now(0)
-	n.DropPod("old")
+	n.Pods.Drop("old")
 	return n
 }
 
@@ -26,9 +26,9 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 	for _, strength := range []string{"preferred", "required"} {
 		t.Run(strength, func(t *testing.T) {
 			n := leaving(t)
-			n.PutPod(with(next(), v1alpha1.AnnotationResourceSpec, `{"`+strength+`CPUBindPolicy":"FullPCPUs"}`))
+			n.Pods.Put(with(next(), v1alpha1.AnnotationResourceSpec, `{"`+strength+`CPUBindPolicy":"FullPCPUs"}`))
 			equal(t, "events before a container is created", events(n), "")
-			n.Observe(observed.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: observed.Running})
+			n.Pods.Observe(observed.Container{ID: "box", PodUID: "next", Sandbox: true, Phase: observed.Running})
 			for _, seconds := range []int{0, 10, 29} {
 				n.Now(time.Duration(seconds) * time.Second)
 				_, err := n.Create("next", "app", "c")
@@ -38,7 +38,7 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 				holds(t, "error", err.Error(), "free once its containers are")
 			}
 			equal(t, "events while it waits", events(n), "")
-			n.RemovePod("old")
+			n.Pods.RemovePod("old")
 			equal(t, "its claim as soon as they are free", n.Pool().String(), "0,2-8,10-15")
 			equal(t, "own", show(create(t, n, "next", "app").Own), "next/app 1,9!")
 			equal(t, "events in the end", events(n), "")
@@ -48,7 +48,7 @@ func TestWaitsForPodThatLeaves(t *testing.T) {
 
 func TestWaitsNotForLong(t *testing.T) {
 	n := leaving(t)
-	n.PutPod(next())
+	n.Pods.Put(next())
 	for _, seconds := range []int{100, 129} {
 		n.Now(time.Duration(seconds) * time.Second)
 		if _, err := n.Create("next", "app", "next/app"); !errors.Is(err, place.ErrRefused) {
@@ -59,7 +59,7 @@ func TestWaitsNotForLong(t *testing.T) {
 	equal(t, "own", show(start(t, n, "next", "app").Own), "next/app 7,11,15")
 	holds(t, "events", events(n), "next PlacementRefused: the placement cannot be followed", "; it runs in the shared pool\nnext [removed]")
 	// A second container is not made to wait again.
-	n.Observe(observed.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: observed.Stopped})
+	n.Pods.Observe(observed.Container{ID: "next/app", PodUID: "next", Name: "app", Phase: observed.Stopped})
 	if _, err := n.Create("next", "app", "again"); err != nil {
 		t.Error(err)
 	}
@@ -74,30 +74,30 @@ func TestWaitsForNoOtherPod(t *testing.T) {
 		{"no pod leaves", func() *place.Node { return full(t) }, "next/app 7,11,15"},
 		{"who leaves has too few", func() *place.Node {
 			n := full(t)
-			n.PutPod(placed(pod("small", 3, app("app", 1)), "app", "11", "0"))
+			n.Pods.Put(placed(pod("small", 3, app("app", 1)), "app", "11", "0"))
 			start(t, n, "small", "app")
-			n.DropPod("small")
+			n.Pods.Drop("small")
 			return n
 		}, "next/app 7,15"},
 		{"a container of the pod is made", func() *place.Node {
 			n := full(t)
-			n.PutPod(next())
+			n.Pods.Put(next())
 			start(t, n, "next", "app")
-			n.DropPod("old")
+			n.Pods.Drop("old")
 			return n
 		}, "next/app 7,11,15"},
 		{"others are free", func() *place.Node {
 			n := place.New(two().facts(t))
-			n.PutPod(placed(pod("old", 1, app("x", 2)), "x", "1,9", "0"))
+			n.Pods.Put(placed(pod("old", 1, app("x", 2)), "x", "1,9", "0"))
 			start(t, n, "old", "x")
-			n.DropPod("old")
+			n.Pods.Drop("old")
 			return n
 		}, "next/app 0,8!"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			n := test.node()
-			n.PutPod(next())
+			n.Pods.Put(next())
 			equal(t, "own", show(create(t, n, "next", "app").Own), test.own)
 		})
 	}
@@ -106,15 +106,15 @@ func TestWaitsForNoOtherPod(t *testing.T) {
 // A container of a deleted pod whose CPUs all went offline runs on shared CPUs. None of them becomes its own.
 func TestLeavesWithoutCPUs(t *testing.T) {
 	n := place.New(shut(t, "0"))
-	n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
-	n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
+	n.Pods.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
+	n.Pods.Put(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
 	start(t, n, "a", "app")
 	equal(t, "desired", has(n), "a/app 1!; gone/app 2-15")
 
 	ended := placed(pod("ended", 0, app("app", 1)), "app", "0", "0")
 	ended.Ended = true
-	n.PutPod(ended)
-	n.Observe(observed.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
+	n.Pods.Put(ended)
+	n.Pods.Observe(observed.Container{ID: "ended/app", PodUID: "ended", Name: "app", Phase: observed.Running, CPUs: set(t, "1-15"), Given: set(t, "0"), Pinned: true})
 	equal(t, "desired", has(n), "a/app 1!; ended/app 2-15; gone/app 2-15")
 }
 
@@ -128,8 +128,8 @@ func TestRunsOnOthersThanGiven(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := place.New(shut(t, c.offline))
-			n.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, c.cpus), Given: set(t, c.given), Pinned: true})
-			n.PutPod(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
+			n.Pods.Observe(observed.Container{ID: "gone/app", PodUID: "gone", Name: "app", Phase: observed.Running, CPUs: set(t, c.cpus), Given: set(t, c.given), Pinned: true})
+			n.Pods.Put(placed(pod("a", 1, app("app", 1)), "app", "1", "0"))
 			start(t, n, "a", "app")
 			equal(t, "desired", has(n), c.want)
 		})

@@ -354,7 +354,7 @@ func (l *ledger) ask(p workload.Pod) {
 	}
 	p.Resizing, p.Labels = true, map[string]string{"runtime": "asked"}
 	was, before := l.boxes[p.UID].CPUs, l.desired(p.UID)
-	l.agent.PutPod(p)
+	l.agent.Pods.Put(p)
 	a, err := l.agent.Resize(p.UID)
 	if err != nil {
 		l.t.Fatal(err)
@@ -398,7 +398,7 @@ func (l *ledger) move(d place.Desired) {
 		}
 	}
 	l.boxes[c.ID] = c
-	l.agent.Observe(c)
+	l.agent.Pods.Observe(c)
 }
 
 // apply applies all desired CPUs, narrowing first as the agent does. The agent may end in between.
@@ -466,14 +466,14 @@ func (l *ledger) deliver() {
 	if c.pod == nil {
 		delete(l.seen, c.uid)
 		delete(l.boxes, c.uid)
-		l.agent.DropPod(c.uid)
-		l.agent.RemovePod(c.uid)
+		l.agent.Pods.Drop(c.uid)
+		l.agent.Pods.RemovePod(c.uid)
 		l.apply()
 		return
 	}
 	p := *c.pod
 	l.seen[p.UID] = p
-	l.agent.PutPod(p)
+	l.agent.Pods.Put(p)
 	if _, runs := l.boxes[p.UID]; !runs {
 		l.start(p)
 	}
@@ -491,7 +491,7 @@ func (l *ledger) start(p workload.Pod) {
 	if len(a.Own) != 1 || !a.Own[0].Pinned { // the pod's owner deletes it
 		l.counts.unplaced++
 		delete(l.api, p.UID)
-		l.agent.Remove(p.UID)
+		l.agent.Pods.Remove(p.UID)
 		l.watch = append(l.watch, change{uid: p.UID})
 		return
 	}
@@ -521,8 +521,8 @@ func (l *ledger) remove() {
 // restart starts a new agent, which sees the running containers and the pods delivered so far.
 func (l *ledger) restart() {
 	l.agent = place.New(l.facts)
-	l.agent.SetPods(slices.Collect(maps.Values(l.seen)))
-	l.agent.SetContainers(slices.Collect(maps.Values(l.boxes)))
+	l.agent.Pods.Set(slices.Collect(maps.Values(l.seen)))
+	l.agent.Pods.SetContainers(slices.Collect(maps.Values(l.boxes)))
 	l.apply()
 }
 

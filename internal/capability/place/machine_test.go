@@ -71,7 +71,7 @@ func (w *world) all() map[string]place.Desired {
 
 func (w *world) observe(c observed.Container) {
 	w.boxes[c.ID] = c
-	w.node.Observe(c)
+	w.node.Pods.Observe(c)
 }
 
 // some picks a key of a map, "" where it is empty.
@@ -148,7 +148,7 @@ func (w *world) schedule(r *rapid.T) {
 	if rapid.Bool().Draw(r, "early") {
 		w.early[uid], w.guessed[uid] = early(p, w.promised(p)...), true
 	} else {
-		w.node.PutPod(p)
+		w.node.Pods.Put(p)
 	}
 	if !want.IsEmpty() {
 		if got := w.create(r, uid, "app"); got != want {
@@ -208,7 +208,7 @@ func (w *world) create(r *rapid.T, uid, name string) cpuset.Set {
 	}
 	w.boxes[id] = c
 	if rapid.Bool().Draw(r, "seen at once") {
-		w.node.Observe(c)
+		w.node.Pods.Observe(c)
 	}
 	return own.CPUs
 }
@@ -264,11 +264,11 @@ func (w *world) restart(r *rapid.T) *place.Node {
 	var calls []func()
 	for uid, p := range w.pods {
 		if !w.gone[uid] {
-			calls = append(calls, func() { n.PutPod(p) })
+			calls = append(calls, func() { n.Pods.Put(p) })
 		}
 	}
 	for _, c := range w.boxes {
-		calls = append(calls, func() { n.Observe(c) })
+		calls = append(calls, func() { n.Pods.Observe(c) })
 	}
 	for i := range calls { // maps have no order: rapid shuffles
 		at := rapid.IntRange(i, len(calls)-1).Draw(r, "order")
@@ -289,14 +289,14 @@ func (w *world) write() {
 		if p, found := w.pods[one.PodUID]; found && one.Answered {
 			w.pods[one.PodUID] = without(p, v1alpha1.AnnotationMove)
 			if !w.gone[one.PodUID] {
-				w.node.PutPod(w.pods[one.PodUID])
+				w.node.Pods.Put(w.pods[one.PodUID])
 			}
 		}
 		if p, found := w.pods[one.PodUID]; found && one.Annotation != nil {
 			p = with(p, v1alpha1.AnnotationPlacement, one.Annotation.Encode())
 			w.pods[one.PodUID] = p
 			if !w.gone[one.PodUID] {
-				w.node.PutPod(p)
+				w.node.Pods.Put(p)
 			}
 		}
 	}
@@ -497,7 +497,7 @@ func TestStateMachine(t *testing.T) {
 			"remove": func(r *rapid.T) {
 				if id := some(r, w.boxes, "container"); id != "" {
 					delete(w.boxes, id)
-					w.node.Remove(id)
+					w.node.Pods.Remove(id)
 				}
 			},
 			"end": func(r *rapid.T) {
@@ -515,7 +515,7 @@ func TestStateMachine(t *testing.T) {
 			"drop": func(r *rapid.T) {
 				if uid := some(r, w.present(), "pod"); uid != "" {
 					w.gone[uid] = true
-					w.node.DropPod(uid)
+					w.node.Pods.Drop(uid)
 				}
 			},
 			"offline": func(r *rapid.T) {
@@ -545,7 +545,7 @@ func TestStateMachine(t *testing.T) {
 				p.Resizing = rapid.Bool().Draw(r, "asked")
 				had := w.before
 				w.pods[uid] = p
-				w.node.PutPod(p)
+				w.node.Pods.Put(p)
 				if p.Resizing { // else the kubelet applied it, and the runtime did not ask
 					a, err := w.node.Resize(uid)
 					if err != nil {

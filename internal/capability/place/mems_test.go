@@ -25,13 +25,13 @@ func TestMemoryOfPlacement(t *testing.T) {
 			n := place.New(two().facts(t))
 			beside := plain("web", 1, app("nginx", 1))
 			beside.ScheduledMemory = test.requested * gi
-			n.PutPod(beside)
+			n.Pods.Put(beside)
 			p := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
 			if test.huge {
 				p.Containers[0].Huge.Put(gi, gi)
 				p.ScheduledHuge = p.Containers[0].Huge
 			}
-			n.PutPod(p)
+			n.Pods.Put(p)
 			a := create(t, n, "redis", "redis")
 			if got := a.Own[0]; got.CPUs != set(t, "1,9") || got.Mems.String() != test.mems {
 				t.Errorf("CPUs %s, mems %s, want 1,9 and %s", got.CPUs, got.Mems, test.mems)
@@ -54,9 +54,9 @@ func TestMemoryOfRunningContainerStays(t *testing.T) {
 	n := place.New(two().facts(t))
 	beside := plain("web", 1, app("nginx", 1))
 	beside.ScheduledMemory = 100 * gi
-	n.PutPod(beside)
-	n.PutPod(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
-	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true})
+	n.Pods.Put(beside)
+	n.Pods.Put(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
+	n.Pods.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true})
 	for _, d := range n.Desired() {
 		if d.Container == "redis" && d.Mems.String() != "0" {
 			t.Errorf("mems %s", d.Mems)

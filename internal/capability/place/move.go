@@ -65,7 +65,7 @@ func (p *pod) hasLeft(cpus cpuset.Set) bool {
 // the runtime no move begins: other containers may still be on the CPUs that they leave in the same answer.
 func (n *Node) moveOne(all []*pod, o *placement.Occupancy) {
 	if n.answering {
-		n.stale = slices.ContainsFunc(all, (*pod).asksToMove)
+		n.Pods.stale = slices.ContainsFunc(all, (*pod).asksToMove)
 		return
 	}
 	busy := slices.ContainsFunc(all, (*pod).underWay)

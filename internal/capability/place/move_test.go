@@ -32,43 +32,43 @@ func answers(n *place.Node) string {
 // sees makes the Node see a container on CPUs.
 func sees(t *testing.T, n *place.Node, uid, name, cpus string) {
 	t.Helper()
-	n.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true})
+	n.Pods.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true})
 }
 
 // A move gives a running pod other CPUs. Until the container was seen there, no other pod gets the old or the new CPUs.
 // The move is answered once the API server shows the placement.
 func TestMove(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(plain("web", 0, app("web", 0)))
+	n.Pods.Put(plain("web", 0, app("web", 0)))
 	start(t, n, "web", "web")
 	a := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(a)
+	n.Pods.Put(a)
 	start(t, n, "a", "app")
 	equal(t, "before", has(n), "a/app 1,9!; web/web 0,2-8,10-15")
 	n.Events()
 
 	a = moves(a, v1alpha1.Move{From: "1,9", To: "6,14"})
-	n.PutPod(a)
+	n.Pods.Put(a)
 	equal(t, "it moves, and the pool has neither", has(n), "a/app 6,14!; web/web 0,2-5,7-8,10-13,15")
 	equal(t, "its placement", events(n), "a  [app 6,14 on 0-1]")
-	n.PutPod(pod("b", 2, app("app", 10)))
+	n.Pods.Put(pod("b", 2, app("app", 10)))
 	if b := create(t, n, "b", "app"); b.Own[0].CPUs.Intersects(set(t, "1,9,6,14")) {
 		t.Errorf("CPUs of a move are given to another pod: %s", show(b.Own))
 	}
-	n.Remove("b/app")
-	n.DropPod("b")
+	n.Pods.Remove("b/app")
+	n.Pods.Drop("b")
 
 	sees(t, n, "a", "app", "6,14")
 	equal(t, "it has left", has(n), "a/app 6,14!; web/web 0-5,7-13,15")
 	equal(t, "not before the API server knows", answers(n), "")
-	n.PutPod(placed(a, "app", "6,14", "0-1"))
+	n.Pods.Put(placed(a, "app", "6,14", "0-1"))
 	equal(t, "done", answers(n), "a: done;")
-	n.PutPod(placed(a, "app", "6,14", "0-1"))
+	n.Pods.Put(placed(a, "app", "6,14", "0-1"))
 	equal(t, "once", answers(n), "")
 	delete(a.Annotations, v1alpha1.AnnotationMove)
-	n.PutPod(placed(a, "app", "6,14", "0-1"))
+	n.Pods.Put(placed(a, "app", "6,14", "0-1"))
 	equal(t, "there it stays", has(n), "a/app 6,14!; web/web 0-5,7-13,15")
-	n.PutPod(placed(moves(a, v1alpha1.Move{From: "6,14", To: "1,9"}), "app", "6,14", "0-1"))
+	n.Pods.Put(placed(moves(a, v1alpha1.Move{From: "6,14", To: "1,9"}), "app", "6,14", "0-1"))
 	holds(t, "and back", has(n), "a/app 1,9!")
 }
 
@@ -95,9 +95,9 @@ func TestMoveRefused(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.PutPod(placed(pod("b", 0, app("app", 4)), "app", "4-5,12-13", "1"))
+			n.Pods.Put(placed(pod("b", 0, app("app", 4)), "app", "4-5,12-13", "1"))
 			start(t, n, "b", "app")
-			n.PutPod(two2())
+			n.Pods.Put(two2())
 			start(t, n, "a", "app")
 			before := has(n)
 			n.Events()
@@ -105,10 +105,10 @@ func TestMoveRefused(t *testing.T) {
 			if test.pod != nil {
 				p = test.pod(p)
 			}
-			n.PutPod(p)
+			n.Pods.Put(p)
 			holds(t, "answer", answers(n), "a: ", test.want)
 			equal(t, "desired", has(n), before)
-			n.PutPod(p)
+			n.Pods.Put(p)
 			equal(t, "once", answers(n), "")
 		})
 	}
@@ -118,13 +118,13 @@ func TestMoveRefused(t *testing.T) {
 func TestMoveLeavesACore(t *testing.T) {
 	for to, want := range map[string]string{"7,15": "a: no whole core would be left for the shared pool while it has CPUs 6-7,14-15;", "": ""} {
 		n := place.New(two().facts(t))
-		n.PutPod(placed(pod("b", 0, app("app", 12)), "app", "0-5,8-13", "0-1"))
+		n.Pods.Put(placed(pod("b", 0, app("app", 12)), "app", "0-5,8-13", "0-1"))
 		start(t, n, "b", "app")
 		a := placed(pod("a", 1, app("app", 2)), "app", "6,14", "1")
-		n.PutPod(a)
+		n.Pods.Put(a)
 		start(t, n, "a", "app")
 		if n.Events(); to != "" {
-			n.PutPod(moves(a, v1alpha1.Move{From: "6,14", To: to}))
+			n.Pods.Put(moves(a, v1alpha1.Move{From: "6,14", To: to}))
 		}
 		equal(t, "answer", answers(n), want)
 		holds(t, "desired", has(n), "a/app 6,14!")
@@ -137,19 +137,19 @@ func TestMovesOneAtATime(t *testing.T) {
 	n := place.New(two().facts(t))
 	a, b := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"), placed(pod("b", 2, app("app", 2)), "app", "2,10", "0")
 	for _, p := range []workload.Pod{a, b} {
-		n.PutPod(p)
+		n.Pods.Put(p)
 		start(t, n, p.UID, "app")
 	}
 	n.Events()
 	first, second := v1alpha1.Move{From: "1,9", To: "6,14"}, v1alpha1.Move{From: "2,10", To: "7,15"}
-	n.PutPod(moves(b, second))
+	n.Pods.Put(moves(b, second))
 	equal(t, "the first that is asked for", has(n), "a/app 1,9!; b/app 7,15!")
-	n.PutPod(moves(a, first))
+	n.Pods.Put(moves(a, first))
 	sees(t, n, "b", "app", "7,15")
 	equal(t, "the other one waits", has(n), "a/app 1,9!; b/app 7,15!")
 	first.Withdrawn, second.Withdrawn = true, true
-	n.PutPod(moves(a, first))
-	n.PutPod(placed(moves(b, second), "app", "7,15", "0-1"))
+	n.Pods.Put(moves(a, first))
+	n.Pods.Put(placed(moves(b, second), "app", "7,15", "0-1"))
 	equal(t, "answers", answers(n), "a: done;b: done;")
 	equal(t, "what began is brought to its end", has(n), "a/app 1,9!; b/app 7,15!")
 }
@@ -163,10 +163,10 @@ func TestMoveOfContainers(t *testing.T) {
 	} {
 		n := place.New(two().facts(t))
 		a := placed(pod("a", 1, app("x", 2), app("y", 2)), "x", "0,8", "0", "y", "1,9", "0")
-		n.PutPod(a)
+		n.Pods.Put(a)
 		start(t, n, "a", "x")
 		start(t, n, "a", "y")
-		n.PutPod(moves(a, v1alpha1.Move{From: "0-1,8-9", To: c.to}))
+		n.Pods.Put(moves(a, v1alpha1.Move{From: "0-1,8-9", To: c.to}))
 		equal(t, "to "+c.to, has(n), c.want)
 	}
 }
@@ -183,16 +183,16 @@ func TestMoveAfterRestart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.SetPods([]workload.Pod{asked})
+			n.Pods.Set([]workload.Pod{asked})
 			found := func(name, cpus string) observed.Container {
 				return observed.Container{ID: "a/" + name, PodUID: "a", Name: name, Phase: observed.Running, CPUs: set(t, cpus), Given: set(t, cpus), Pinned: true}
 			}
-			n.SetContainers([]observed.Container{found("x", c.x), found("y", c.y)})
+			n.Pods.SetContainers([]observed.Container{found("x", c.x), found("y", c.y)})
 			equal(t, "desired", has(n), "a/x 6,14!; a/y 7,15!")
 			equal(t, "pool", n.Pool().String(), c.pool)
 			sees(t, n, "a", "x", "6,14")
 			sees(t, n, "a", "y", "7,15")
-			n.PutPod(placed(asked, "x", "6,14", "0-1", "y", "7,15", "0-1"))
+			n.Pods.Put(placed(asked, "x", "6,14", "0-1", "y", "7,15", "0-1"))
 			equal(t, "answer", answers(n), "a: done;")
 			equal(t, "pool at the end", n.Pool().String(), "0-5,8-13")
 		})
@@ -204,9 +204,9 @@ func TestMoveKeepsMemory(t *testing.T) {
 	for _, c := range []struct{ mems, to, want string }{{"0", "6,14", "0-1"}, {"0", "2,10", "0"}, {"0-1", "6,14", "0-1"}} {
 		n := place.New(two().facts(t))
 		a := placed(pod("a", 1, app("app", 2)), "app", "1,9", c.mems)
-		n.PutPod(a)
+		n.Pods.Put(a)
 		start(t, n, "a", "app")
-		n.PutPod(moves(a, v1alpha1.Move{From: "1,9", To: c.to}))
+		n.Pods.Put(moves(a, v1alpha1.Move{From: "1,9", To: c.to}))
 		if d := n.Desired(); len(d) != 1 || d[0].CPUs != set(t, c.to) || d[0].Mems != set(t, c.want) {
 			t.Errorf("from NUMA nodes %s to CPUs %s: %+v, want NUMA nodes %s", c.mems, c.to, d, c.want)
 		}
@@ -218,10 +218,10 @@ func inMove(t *testing.T) (*place.Node, workload.Pod) {
 	t.Helper()
 	n := place.New(two().facts(t))
 	a := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(a)
+	n.Pods.Put(a)
 	start(t, n, "a", "app")
 	a = moves(a, v1alpha1.Move{From: "1,9", To: "6,14"})
-	n.PutPod(a)
+	n.Pods.Put(a)
 	equal(t, "under way", has(n), "a/app 6,14!")
 	n.Events()
 	return n, a
@@ -252,11 +252,11 @@ func TestMoveIsMended(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.PutPod(c.pod)
+			n.Pods.Put(c.pod)
 			sees(t, n, "a", "x", "6,14")
 			sees(t, n, "a", "y", "1,9")
 			if c.other {
-				n.PutPod(other)
+				n.Pods.Put(other)
 				sees(t, n, "b", "app", "7,15")
 			}
 			equal(t, "desired", has(n), c.want)
@@ -269,7 +269,7 @@ func TestMoveIsMended(t *testing.T) {
 			sees(t, n, "a", "y", y)
 			if !c.other { // else the API server shows it already
 				equal(t, "nor before the API server knows", answers(n), "")
-				n.PutPod(placed(c.pod, "x", x, "0-1", "y", y, "0-1"))
+				n.Pods.Put(placed(c.pod, "x", x, "0-1", "y", y, "0-1"))
 			}
 			equal(t, "over", answers(n), "a: done;")
 			equal(t, "there it stays", has(n), c.want)
@@ -277,15 +277,15 @@ func TestMoveIsMended(t *testing.T) {
 	}
 	t.Run("neither way", func(t *testing.T) {
 		n := place.New(two().facts(t))
-		n.PutPod(asked)
+		n.Pods.Put(asked)
 		sees(t, n, "a", "x", "6,14")
 		sees(t, n, "a", "y", "1,9")
-		n.PutPod(other)
+		n.Pods.Put(other)
 		sees(t, n, "b", "app", "7,15")
-		n.PutPod(placed(pod("c", 0, app("app", 2)), "app", "0,8", "0"))
+		n.Pods.Put(placed(pod("c", 0, app("app", 2)), "app", "0,8", "0"))
 		sees(t, n, "c", "app", "0,8")
 		n.Events()
-		n.PutPod(placed(asked, "x", "6,14", "0-1", "y", "1,9", "0"))
+		n.Pods.Put(placed(asked, "x", "6,14", "0-1", "y", "1,9", "0"))
 		holds(t, "answer", answers(n), "a: CPUs 7,15 belong to another pod: the pod has CPUs 1,6,9,14")
 	})
 }
@@ -298,7 +298,7 @@ func TestMoveTurnsBack(t *testing.T) {
 		equal(t, "it goes on", has(n), "a/app 6,14!")
 	}
 	a = withdraw(a)
-	n.PutPod(a)
+	n.Pods.Put(a)
 	equal(t, "back", has(n), "a/app 1,9!")
 	equal(t, "both are still its own", n.Exclusive().String(), "1,6,9,14")
 	equal(t, "not over", answers(n), "")
@@ -308,7 +308,7 @@ func TestMoveTurnsBack(t *testing.T) {
 
 	n, a = inMove(t)
 	sees(t, n, "a", "app", "6,14")
-	n.PutPod(withdraw(a))
+	n.Pods.Put(withdraw(a))
 	equal(t, "it has arrived", has(n), "a/app 6,14!")
 }
 
@@ -317,20 +317,20 @@ func TestMoveTurnsBack(t *testing.T) {
 func TestMoveBeforeTheFirstLook(t *testing.T) {
 	n := place.New(two().facts(t))
 	a := placed(pod("a", 1, app("app", 3)), "app", "0-2", "0")
-	n.PutPod(a)
+	n.Pods.Put(a)
 	create(t, n, "a", "app")
-	n.PutPod(moves(a, v1alpha1.Move{From: "0-2", To: "0-1,3"}))
+	n.Pods.Put(moves(a, v1alpha1.Move{From: "0-2", To: "0-1,3"}))
 	equal(t, "under way", has(n), "a/app 0-1,3!")
-	n.PutPod(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
+	n.Pods.Put(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
 	equal(t, "beside another", has(n), "a/app 0-1,3!")
 
 	n = place.New(two().facts(t))
 	a.Init = []workload.Container{app("init", 1)}
-	n.PutPod(a)
+	n.Pods.Put(a)
 	create(t, n, "a", "init")
-	n.PutPod(moves(a, v1alpha1.Move{From: "0-2", To: "0-1,3"}))
+	n.Pods.Put(moves(a, v1alpha1.Move{From: "0-2", To: "0-1,3"}))
 	equal(t, "an init container", has(n), "a/init 0-1,3!")
-	n.PutPod(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
+	n.Pods.Put(placed(pod("b", 0, app("app", 1)), "app", "0", "0"))
 	equal(t, "beside another", has(n), "a/init 0-1,3!")
 }
 
@@ -364,17 +364,17 @@ func TestMoveWhileCPUsGoLeavesACore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			a := placed(pod("a", 1, app("app", 2)), "app", "0,8", "0")
-			n.PutPod(a)
-			n.PutPod(placed(pod("c", 2, app("app", 6)), "app", "1-3,9-11", "0"))
-			n.PutPod(placed(pod("d", 3, app("app", 4)), "app", "4,6,12,14", "1"))
+			n.Pods.Put(a)
+			n.Pods.Put(placed(pod("c", 2, app("app", 6)), "app", "1-3,9-11", "0"))
+			n.Pods.Put(placed(pod("d", 3, app("app", 4)), "app", "4,6,12,14", "1"))
 			for _, uid := range []string{"a", "c", "d"} {
 				start(t, n, uid, "app")
 			}
-			n.PutPod(moves(a, v1alpha1.Move{From: "0,8", To: "5,13"}))
+			n.Pods.Put(moves(a, v1alpha1.Move{From: "0,8", To: "5,13"}))
 			equal(t, "under way", has(n), "a/app 5,13!; c/app 1-3,9-11!; d/app 4,6,12,14!")
 			n.SetFacts(shut(t, test.off))
 			for i, when := range []string{"at once", "while it is on its way"} {
-				n.PutPod(plain("later", 4+i, app("app", 0)))
+				n.Pods.Put(plain("later", 4+i, app("app", 0)))
 				equal(t, when, has(n)+" of "+n.Pool().String(), "a/app "+test.own+"!; c/app 1-3,9-11!; d/app 4,6,12,14! of "+test.pool)
 			}
 		})
@@ -386,13 +386,13 @@ func TestMoveWhileCPUsGoLeavesACore(t *testing.T) {
 func TestMoveWhileCPUsGoAsksAgain(t *testing.T) {
 	n := place.New(two().facts(t))
 	a := with(placed(pod("a", 1, app("app", 2)), "app", "0-1", "0"), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
-	n.PutPod(a)
-	n.PutPod(placed(pod("c", 2, app("app", 5)), "app", "2-3,9-11", "0"))
-	n.PutPod(placed(pod("d", 3, app("app", 4)), "app", "4,12-13,15", "1"))
+	n.Pods.Put(a)
+	n.Pods.Put(placed(pod("c", 2, app("app", 5)), "app", "2-3,9-11", "0"))
+	n.Pods.Put(placed(pod("d", 3, app("app", 4)), "app", "4,12-13,15", "1"))
 	for _, uid := range []string{"a", "c", "d"} {
 		start(t, n, uid, "app")
 	}
-	n.PutPod(moves(a, v1alpha1.Move{From: "0-1", To: "5,7"}))
+	n.Pods.Put(moves(a, v1alpha1.Move{From: "0-1", To: "5,7"}))
 	equal(t, "under way", has(n), "a/app 5,7!; c/app 2-3,9-11!; d/app 4,12-13,15!")
 	n.SetFacts(shut(t, "1,7-8"))
 	equal(t, "on its way", has(n), "a/app 5!; c/app 2-3,9-11!; d/app 4,12-13,15!")
@@ -405,11 +405,11 @@ func TestMoveWithAnInitContainer(t *testing.T) {
 	n := place.New(two().facts(t))
 	a := placed(pod("a", 2, app("app", 2)), "app", "0,8", "0")
 	a.Init = []workload.Container{app("init", 0)}
-	n.PutPod(a)
+	n.Pods.Put(a)
 	start(t, n, "a", "init")
-	n.PutPod(moves(a, v1alpha1.Move{From: "0,8", To: "5,13"}))
+	n.Pods.Put(moves(a, v1alpha1.Move{From: "0,8", To: "5,13"}))
 	equal(t, "under way", has(n), "a/init 5,13!")
-	n.PutPod(placed(pod("b", 1, app("app", 2)), "app", "5,13", "1"))
+	n.Pods.Put(placed(pod("b", 1, app("app", 2)), "app", "5,13", "1"))
 	equal(t, "claimed by a pod scheduled earlier", has(n), "a/init 5,13!")
 }
 
@@ -418,7 +418,7 @@ func TestMoveWithAnInitContainer(t *testing.T) {
 func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {
 	n, a := inMove(t)
 	sees(t, n, "a", "app", "1,9")
-	n.PutPod(withdraw(a))
+	n.Pods.Put(withdraw(a))
 	equal(t, "back", has(n), "a/app 1,9!")
 	sees(t, n, "a", "app", "6,14")
 	equal(t, "it came there meanwhile", n.Exclusive().String(), "1,6,9,14")
@@ -430,11 +430,11 @@ func TestMoveTurnsBackByWhatIsSeen(t *testing.T) {
 func TestAnswersBeginNoMove(t *testing.T) {
 	n := place.New(two().facts(t))
 	a, b := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"), placed(pod("b", 2, app("app", 2)), "app", "2,10", "0")
-	n.PutPod(a)
+	n.Pods.Put(a)
 	start(t, n, "a", "app")
 	n.Events()
-	n.PutPod(moves(a, v1alpha1.Move{From: "1,9", To: "6,14"}))
-	n.PutPod(b)
+	n.Pods.Put(moves(a, v1alpha1.Move{From: "1,9", To: "6,14"}))
+	n.Pods.Put(b)
 	create(t, n, "b", "app")
 	if d, found := n.DesiredFor("a/app"); !found || d.CPUs != set(t, "1,9") {
 		t.Errorf("in an answer: %+v, %v", d, found)
@@ -451,7 +451,7 @@ func TestMoveResizedOnTheWay(t *testing.T) {
 	now := has(n)
 	equal(t, "nothing is written before it has left", events(n), "")
 	a = placed(a, "app", "6,14", "0-1")
-	n.PutPod(a)
+	n.Pods.Put(a)
 	equal(t, "nor when the API server shows the move", events(n), "")
 	d, _ := n.DesiredFor("a/app")
 	if d.CPUs.Size() != 4 || d.CPUs.Intersects(set(t, "1,9")) {
@@ -469,7 +469,7 @@ func TestMoveResizedOnTheWay(t *testing.T) {
 	}
 	written, _ := v1alpha1.DecodePlacement(text)
 	equal(t, "written", written.Containers["app"].CPUs, d.CPUs.String())
-	n.PutPod(with(a, v1alpha1.AnnotationPlacement, text))
+	n.Pods.Put(with(a, v1alpha1.AnnotationPlacement, text))
 	equal(t, "answer", answers(n), "a: the pod has CPUs "+d.CPUs.String()+", not 1,9;")
 }
 
@@ -479,9 +479,9 @@ func TestRefusalWaitsForPlacement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			a := change(moves(placed(pod("a", 1, app("app", 2)), "app", "6,14", "0-1"), v1alpha1.Move{From: "1,9", To: "6,14"}))
-			n.PutPod(with(a, v1alpha1.AnnotationMovable, "false"))
+			n.Pods.Put(with(a, v1alpha1.AnnotationMovable, "false"))
 			sees(t, n, "a", "app", "1,9") // the previous agent had not written this
-			n.SetContainers([]observed.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true}})
+			n.Pods.SetContainers([]observed.Container{{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9"), Given: set(t, "1,9"), Pinned: true}})
 			answered := func() (text string, answer bool) {
 				for _, e := range n.Events() {
 					answer = answer || e.Answered
@@ -495,7 +495,7 @@ func TestRefusalWaitsForPlacement(t *testing.T) {
 			if text == "" || early {
 				t.Fatalf("placement %q, answered %v", text, early)
 			}
-			n.PutPod(with(with(a, v1alpha1.AnnotationMovable, "false"), v1alpha1.AnnotationPlacement, text))
+			n.Pods.Put(with(with(a, v1alpha1.AnnotationMovable, "false"), v1alpha1.AnnotationPlacement, text))
 			if _, late := answered(); !late {
 				t.Error("not answered")
 			}

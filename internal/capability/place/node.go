@@ -16,7 +16,9 @@ import (
 // at a time.
 type Node struct {
 	facts Facts
-	given
+	// Pods are the pods and containers of the node. The caller changes them.
+	Pods Pods
+
 	claims  claims
 	scratch alloc.Scratch
 	// answering is true while the decision is part of an answer to the runtime.
@@ -27,8 +29,8 @@ type Node struct {
 	reports reports
 }
 
-// given are the pods and containers of the node, as they were reported.
-type given struct {
+// Pods are the pods and containers of a node, as they were reported.
+type Pods struct {
 	pods map[string]*pod
 	// where maps a container ID to its pod.
 	where map[string]*pod
@@ -41,7 +43,7 @@ type given struct {
 
 // New returns a Node without pods.
 func New(f Facts) *Node {
-	n := &Node{facts: f, given: given{pods: map[string]*pod{}, where: map[string]*pod{}, stale: true}}
+	n := &Node{facts: f, Pods: Pods{pods: map[string]*pod{}, where: map[string]*pod{}, stale: true}}
 	n.reports.facts = &n.facts
 	return n
 }
@@ -55,57 +57,57 @@ func (n *Node) SetFacts(f Facts) {
 	if n.facts == f {
 		return
 	}
-	n.facts, n.stale = f, true
-	for _, p := range n.pods {
+	n.facts, n.Pods.stale = f, true
+	for _, p := range n.Pods.pods {
 		p.pending = true
 	}
 }
 
-// SetPods replaces all pods that are bound to this node, or all workloads of a host without Kubernetes, each as a pod
+// Set replaces all pods that are bound to this node, or all workloads of a host without Kubernetes, each as a pod
 // with one container. Pods that are not in the list are dropped.
-func (g *given) SetPods(pods []workload.Pod) {
+func (ps *Pods) Set(pods []workload.Pod) {
 	listed := make(map[string]bool, len(pods))
 	for _, spec := range pods {
 		listed[spec.UID] = true
-		g.PutPod(spec)
+		ps.Put(spec)
 	}
-	for uid, p := range g.pods {
+	for uid, p := range ps.pods {
 		if p.known && !listed[uid] {
-			g.DropPod(uid)
+			ps.Drop(uid)
 		}
 	}
 }
 
-// PutPod adds a pod, or replaces what is known about it. The keys that ask for CPUs remain as they were when the pod
+// Put adds a pod, or replaces what is known about it. The keys that ask for CPUs remain as they were when the pod
 // was first put. While the pod is Resizing, its limits change with Resize only. A provisional pod is read again each
 // time, and never replaces a pod that is not provisional.
-func (g *given) PutPod(spec workload.Pod) {
-	p := g.pod(spec.UID)
+func (ps *Pods) Put(spec workload.Pod) {
+	p := ps.pod(spec.UID)
 	if !p.known || !p.spec.Bound.Equal(spec.Bound) || p.spec.Provisional != spec.Provisional {
-		g.shuffled = true
+		ps.shuffled = true
 	}
 	p.put(spec)
-	g.stale = true
+	ps.stale = true
 }
 
-// DropPod records that the pod is gone from the API server. The pod holds its CPUs until none of its containers runs.
-func (g *given) DropPod(uid string) {
-	if p, found := g.pods[uid]; found {
-		p.gone, g.stale = true, true
+// Drop records that the pod is gone from the API server. The pod holds its CPUs until none of its containers runs.
+func (ps *Pods) Drop(uid string) {
+	if p, found := ps.pods[uid]; found {
+		p.gone, ps.stale = true, true
 	}
 }
 
 // SetContainers replaces all containers. A container that Create answered and that no list has shown since may still be
 // on its way: the Node drops it when two lists in a row lack it.
-func (g *given) SetContainers(containers []observed.Container) {
+func (ps *Pods) SetContainers(containers []observed.Container) {
 	listed := make(map[string]bool, len(containers))
 	for _, c := range containers {
 		listed[c.ID] = true
-		g.Observe(c)
+		ps.Observe(c)
 	}
-	for id, p := range g.where {
+	for id, p := range ps.where {
 		if c := p.container(id); !listed[id] && (c.seen || c.missed) {
-			g.Remove(id)
+			ps.Remove(id)
 		} else if !listed[id] {
 			c.missed = true
 		}
@@ -113,53 +115,53 @@ func (g *given) SetContainers(containers []observed.Container) {
 }
 
 // Observe adds a container, or replaces what is known about it.
-func (g *given) Observe(c observed.Container) {
-	if p, found := g.where[c.ID]; found && p.uid != c.PodUID {
-		g.Remove(c.ID)
+func (ps *Pods) Observe(c observed.Container) {
+	if p, found := ps.where[c.ID]; found && p.uid != c.PodUID {
+		ps.Remove(c.ID)
 	}
-	p := g.pod(c.PodUID)
-	g.where[c.ID] = p
+	p := ps.pod(c.PodUID)
+	ps.where[c.ID] = p
 	p.observe(c)
-	g.stale = true
+	ps.stale = true
 }
 
 // Remove records that the runtime removed a container.
-func (g *given) Remove(id string) {
-	if p, found := g.where[id]; found {
+func (ps *Pods) Remove(id string) {
+	if p, found := ps.where[id]; found {
 		p.containers = slices.DeleteFunc(p.containers, func(c *container) bool { return c.ID == id })
-		delete(g.where, id)
-		g.stale = true
+		delete(ps.where, id)
+		ps.stale = true
 	}
 }
 
 // RemovePod records that the runtime has no container of the pod left.
-func (g *given) RemovePod(uid string) {
-	if p, found := g.pods[uid]; found {
+func (ps *Pods) RemovePod(uid string) {
+	if p, found := ps.pods[uid]; found {
 		for _, c := range slices.Clone(p.containers) {
-			g.Remove(c.ID)
+			ps.Remove(c.ID)
 		}
 	}
 }
 
 // pod returns the pod with this UID, and adds an unknown pod if there is none.
-func (g *given) pod(uid string) *pod {
-	p := g.pods[uid]
+func (ps *Pods) pod(uid string) *pod {
+	p := ps.pods[uid]
 	if p == nil {
 		p = &pod{uid: uid, pending: true, told: published{reported: map[string]string{}}}
-		g.pods[uid] = p
-		g.order, g.shuffled = append(g.order, p), true
+		ps.pods[uid] = p
+		ps.order, ps.shuffled = append(ps.order, p), true
 	}
 	return p
 }
 
 // sorted returns all pods in the order that decides between equals: scheduled earlier, then lower UID. Pods whose
 // scheduling time is not known come last.
-func (g *given) sorted() []*pod {
-	if g.shuffled {
-		g.shuffled = false
-		slices.SortFunc(g.order, earlier)
+func (ps *Pods) sorted() []*pod {
+	if ps.shuffled {
+		ps.shuffled = false
+		slices.SortFunc(ps.order, earlier)
 	}
-	return g.order
+	return ps.order
 }
 
 func earlier(a, b *pod) int {

@@ -13,7 +13,7 @@ import (
 func (n *Node) SetOffline(cores capability.Offline) bool {
 	changed := !n.outcome.cores.Equal(cores)
 	if changed {
-		n.outcome.cores, n.stale = cores, true
+		n.outcome.cores, n.Pods.stale = cores, true
 	}
 	return changed
 }

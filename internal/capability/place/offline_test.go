@@ -36,9 +36,9 @@ func TestReserve(t *testing.T) {
 	n := place.New(two().facts(t))
 	reserve := capability.Offline{Reserve: set(t, "0,8,4,12"), Why: "which stay free"}
 	n.SetOffline(reserve)
-	n.PutPod(plain("web", 0, app("app", 20)))
-	n.PutPod(batch("batch", 1))
-	n.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Pods.Put(plain("web", 0, app("app", 20)))
+	n.Pods.Put(batch("batch", 1))
+	n.Pods.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "without an offline container", has(n), "")
 	a := create(t, n, "batch", "app")
 	equal(t, "the first offline container", show(a.Own), "batch/app 1-3,5-7,9-11,13-15")
@@ -57,18 +57,18 @@ func TestReserve(t *testing.T) {
 	if n.SetOffline(reserve) {
 		t.Error("the same reserve is another one")
 	}
-	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
+	n.Pods.Put(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
 	a = create(t, n, "db", "app")
 	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
 	equal(t, "others beside it", show(a.Others), "batch/app 1-3,5-6,9-11,13-14; web-app 0-6,8-14")
-	n.DropPod("db")
-	n.RemovePod("db")
+	n.Pods.Drop("db")
+	n.Pods.RemovePod("db")
 	equal(t, "without the pinned pod", has(n), "batch/app 1-3,5-7,9-11,13-15")
 	n.SetOffline(capability.Offline{})
 	equal(t, "without a reserve", has(n), "")
 	n.SetOffline(reserve)
-	n.DropPod("batch")
-	n.RemovePod("batch")
+	n.Pods.Drop("batch")
+	n.Pods.RemovePod("batch")
 	equal(t, "without offline work", has(n), "")
 }
 
@@ -76,9 +76,9 @@ func TestReserve(t *testing.T) {
 func TestBoundary(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 2, 1))
-	n.PutPod(plain("web", 0, app("app", 1)))
-	n.PutPod(batch("batch", 1))
-	n.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Pods.Put(plain("web", 0, app("app", 1)))
+	n.Pods.Put(batch("batch", 1))
+	n.Pods.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "without an offline container", has(n), "")
 	if n.HasOffline() {
 		t.Error("a pod of which nothing was made is offline work")
@@ -101,16 +101,16 @@ func TestBoundary(t *testing.T) {
 	s := n.Snapshot()
 	equal(t, "sides", s.Shared.String()+" "+s.Offline.String(), "0-5,8-13 6-7,14-15")
 	// A pinned pod takes cores of either side at once. Offline work keeps its other cores.
-	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
+	n.Pods.Put(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
 	a = create(t, n, "db", "app")
 	equal(t, "the pinned pod", show(a.Own), "db/app 7,15!")
 	equal(t, "offline work beside it", show(a.Others), "batch/app 6,14")
 	// Offline work takes other cores when it would have less than its guarantee, but never in an answer.
-	n.PutPod(placed(pod("db2", 3, app("app", 2)), "app", "6,14", "1"))
+	n.Pods.Put(placed(pod("db2", 3, app("app", 2)), "app", "6,14", "1"))
 	create(t, n, "db2", "app")
 	equal(t, "offline work with its guarantee", n.Offline().String(), "5,13")
-	n.DropPod("batch")
-	n.RemovePod("batch")
+	n.Pods.Drop("batch")
+	n.Pods.RemovePod("batch")
 	equal(t, "without offline work", n.Offline().String(), "")
 }
 
@@ -118,11 +118,11 @@ func TestBoundary(t *testing.T) {
 func TestBoundaryInOneAnswer(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 1, 1))
-	n.PutPod(batch("batch", 0))
-	n.PutPod(plain("web", 1, app("app", 1)))
-	n.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-6,8-14")})
-	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "7,15")})
-	n.PutPod(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
+	n.Pods.Put(batch("batch", 0))
+	n.Pods.Put(plain("web", 1, app("app", 1)))
+	n.Pods.Observe(observed.Container{ID: "web-app", PodUID: "web", Name: "app", Phase: observed.Running, CPUs: set(t, "0-6,8-14")})
+	n.Pods.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "7,15")})
+	n.Pods.Put(placed(pod("db", 2, app("app", 2)), "app", "7,15", "1"))
 	a := create(t, n, "db", "app")
 	equal(t, "the first", show(a.Others[:1]), "web-app 0-5,8-13")
 	equal(t, "the second", show(a.Others[1:]), "batch-app 6,14")
@@ -134,14 +134,14 @@ func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 1, 1))
 	p := batch("batch", 0)
-	n.PutPod(p)
-	n.Observe(observed.Container{ID: "box", PodUID: "batch", Sandbox: true, Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Pods.Put(p)
+	n.Pods.Observe(observed.Container{ID: "box", PodUID: "batch", Sandbox: true, Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "with the sandbox", n.Offline().String(), "7,15")
-	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Stopped})
+	n.Pods.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Stopped})
 	equal(t, "between two starts", n.Offline().String(), "7,15")
-	n.Remove("box")
+	n.Pods.Remove("box")
 	p.Ended = true
-	n.PutPod(p)
+	n.Pods.Put(p)
 	equal(t, "at its end", n.Offline().String(), "")
 }
 
@@ -150,10 +150,10 @@ func TestBoundaryStaysWhileThePodIsThere(t *testing.T) {
 func TestNoBoundary(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(capability.Offline{Cores: []cpuset.Set{set(t, "7,15"), set(t, "6,14")}, Size: 1, Low: 1})
-	n.PutPod(batch("batch", 0))
-	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Pods.Put(batch("batch", 0))
+	n.Pods.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "two cores", n.Offline().String(), "7,15")
-	n.PutPod(placed(pod("db", 2, app("app", 1)), "app", "6", "1"))
+	n.Pods.Put(placed(pod("db", 2, app("app", 1)), "app", "6", "1"))
 	start(t, n, "db", "app")
 	equal(t, "one core", n.Offline().String(), "")
 	equal(t, "it shares the pool", has(n), "batch-app 0-5,7-15; db/app 6!")
@@ -167,12 +167,12 @@ func TestNoBoundary(t *testing.T) {
 func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 2, 1))
-	n.PutPod(batch("batch", 0))
-	n.PutPod(plain("bound", 0, app("app", 1)))
-	n.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
-	n.Observe(observed.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "7,15"), Bound: set(t, "7,15")})
+	n.Pods.Put(batch("batch", 0))
+	n.Pods.Put(plain("bound", 0, app("app", 1)))
+	n.Pods.Observe(observed.Container{ID: "batch-app", PodUID: "batch", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Pods.Observe(observed.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "7,15"), Bound: set(t, "7,15")})
 	equal(t, "a bound container", has(n), "batch-app 5-6,13-14; bound-app 7,15")
-	n.Observe(observed.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "6-7"), Bound: set(t, "6-7")})
+	n.Pods.Observe(observed.Container{ID: "bound-app", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "6-7"), Bound: set(t, "6-7")})
 	equal(t, "one of two cores", has(n), "batch-app 5,7,13,15; bound-app 6")
 }
 
@@ -180,10 +180,10 @@ func TestBoundOnlineContainersAreNotStranded(t *testing.T) {
 func TestBoundOfflineContainerStays(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(cores(t, 1, 1))
-	n.PutPod(batch("batch", 0))
+	n.Pods.Put(batch("batch", 0))
 	for name, bound := range map[string]string{"bound": "3,11", "partly": "3,7,11", "free": "0-15"} {
-		n.PutPod(batch(name, 1))
-		n.Observe(observed.Container{ID: name, PodUID: name, Name: "app", Phase: observed.Running, CPUs: set(t, bound), Bound: set(t, bound)})
+		n.Pods.Put(batch(name, 1))
+		n.Pods.Observe(observed.Container{ID: name, PodUID: name, Name: "app", Phase: observed.Running, CPUs: set(t, bound), Bound: set(t, bound)})
 	}
 	equal(t, "offline containers", has(n), "bound 3,11; free 7,15; partly 7")
 	for _, row := range n.Snapshot().Rows {
@@ -198,8 +198,8 @@ func TestBoundOfflineContainerStays(t *testing.T) {
 func TestBoundBesideAReserve(t *testing.T) {
 	n := place.New(two().facts(t))
 	n.SetOffline(capability.Offline{Reserve: set(t, "0,8"), Why: "which stay free"})
-	n.PutPod(batch("bound", 1))
-	n.Observe(observed.Container{ID: "bound", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "0,8"), Bound: set(t, "0,8")})
+	n.Pods.Put(batch("bound", 1))
+	n.Pods.Observe(observed.Container{ID: "bound", PodUID: "bound", Name: "app", Phase: observed.Running, CPUs: set(t, "0,8"), Bound: set(t, "0,8")})
 	d := n.Desired()[0]
 	equal(t, "why", d.Why, "it is bound to CPUs 0,8, outside the CPUs that offline work has: Berth never widens a bound container")
 	if !d.Bound {
@@ -215,8 +215,8 @@ func TestOvercommittedBesideOfflineWork(t *testing.T) {
 	}{{1, 14, false}, {1, 15, true}, {3, 10, false}, {3, 11, true}} {
 		n := place.New(two().facts(t))
 		n.SetOffline(cores(t, 5, int(test.low)))
-		n.PutPod(plain("web", 0, app("app", test.requests)))
-		n.PutPod(batch("batch", 0))
+		n.Pods.Put(plain("web", 0, app("app", test.requests)))
+		n.Pods.Put(batch("batch", 0))
 		start(t, n, "web", "app")
 		start(t, n, "batch", "app")
 		if s := n.Snapshot(); s.Overcommitted != test.want {
@@ -241,7 +241,7 @@ func TestBoundaryUnderAnything(t *testing.T) {
 				o.Reserve = rapid.SampledFrom([]cpuset.Set{{}, set(t, "0,8"), set(t, "0,4,8,12")}).Draw(r, "reserve")
 				n.SetOffline(o)
 			case 1:
-				n.PutPod(rapid.SampledFrom([]workload.Pod{batch(uid, i), plain(uid, i, app("app", 1)), pod(uid, i, app("app", 3))}).Draw(r, "kind"))
+				n.Pods.Put(rapid.SampledFrom([]workload.Pod{batch(uid, i), plain(uid, i, app("app", 1)), pod(uid, i, app("app", 3))}).Draw(r, "kind"))
 			case 2:
 				a, err := n.Create(uid, "app", uid)
 				if err != nil {
@@ -255,16 +255,16 @@ func TestBoundaryUnderAnything(t *testing.T) {
 				if written = true; now[uid].IsEmpty() {
 					now[uid] = set(t, "0-15")
 				}
-				n.Observe(observed.Container{ID: uid, PodUID: uid, Name: "app", Phase: observed.Running, CPUs: now[uid]})
+				n.Pods.Observe(observed.Container{ID: uid, PodUID: uid, Name: "app", Phase: observed.Running, CPUs: now[uid]})
 			case 3:
-				n.DropPod(uid)
-				n.RemovePod(uid)
+				n.Pods.Drop(uid)
+				n.Pods.RemovePod(uid)
 				delete(now, uid)
 			case 4: // a round of the agent
 				written = true
 				for _, d := range n.Desired() {
 					now[d.ContainerID] = d.CPUs
-					n.Observe(observed.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: observed.Running, CPUs: d.CPUs})
+					n.Pods.Observe(observed.Container{ID: d.ContainerID, PodUID: d.PodUID, Name: d.Container, Phase: observed.Running, CPUs: d.CPUs})
 				}
 			}
 			checkSides(r, n, now, written)

@@ -80,7 +80,7 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 // nodeFor returns the node as a decision about the pod needs it.
 func (n *Node) nodeFor(p *pod) placement.Node {
 	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
-	for _, other := range n.pods {
+	for _, other := range n.Pods.pods {
 		if other != p && other.known && !other.over() {
 			node.RequestedMilli += other.spec.Scheduled
 			node.RequestedMemory += other.spec.ScheduledMemory
@@ -143,7 +143,7 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 		return false
 	}
 	node := n.nodeFor(p)
-	for _, other := range n.pods {
+	for _, other := range n.Pods.pods {
 		if other.known && other.leaves() {
 			node.RequestedMilli -= other.spec.Scheduled
 			node.RequestedMemory -= other.spec.ScheduledMemory

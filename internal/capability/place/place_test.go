@@ -161,7 +161,7 @@ func start(t testing.TB, n *place.Node, uid, name string) place.Answer {
 	if len(a.Own) > 0 {
 		cpus = a.Own[0].CPUs
 	}
-	n.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: cpus})
+	n.Pods.Observe(observed.Container{ID: uid + "/" + name, PodUID: uid, Name: name, Phase: observed.Running, CPUs: cpus})
 	return a
 }
 

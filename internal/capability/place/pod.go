@@ -35,7 +35,7 @@ type asked struct {
 	keys workload.AskingKeys
 	// late names the keys that changed since then.
 	late string
-	// pin is what the pod asks for, with the limits in effect; next is the same with the limits of the last PutPod.
+	// pin is what the pod asks for, with the limits in effect; next is the same with the limits of the last Put.
 	pin, next workload.Pinning
 	problems  v1alpha1.FieldErrors
 	// ask is made from pin on first use.

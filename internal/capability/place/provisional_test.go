@@ -23,11 +23,11 @@ func early(p workload.Pod, containers ...workload.Container) workload.Pod {
 func TestProvisionalPodBecomesKnown(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 2, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
-	n.PutPod(early(whole, app("main", 2)))
+	n.Pods.Put(early(whole, app("main", 2)))
 	start(t, n, "a", "main")
 	equal(t, "guessed", has(n), "a/main 2-3!")
 	equal(t, "events of a guess", events(n), "")
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	start(t, n, "a", "side")
 	equal(t, "known", has(n), "a/main 2-3!; a/side 4-5!")
 	equal(t, "events", events(n), "a CPUPinned: main 2-3, side 4-5; memory of NUMA nodes 0-1 (by its placement)")
@@ -39,10 +39,10 @@ func TestProvisionalGuessWasWrong(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 2, app("main", 2)), "main", "2-3", "0")
 	whole.Init = []workload.Container{app("init", 1)}
-	n.PutPod(early(whole, app("init", 1)))
+	n.Pods.Put(early(whole, app("init", 1)))
 	start(t, n, "a", "init")
 	n.Desired()
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	equal(t, "known", has(n), "a/init 2-3!")
 	start(t, n, "a", "main")
 	equal(t, "started", has(n), "a/init 2-3!; a/main 2-3!")
@@ -54,14 +54,14 @@ func TestProvisionalKeepsWhatRuns(t *testing.T) {
 	for _, annotated := range []bool{false, true} {
 		n := place.New(two().facts(t))
 		whole := pod("a", 2, app("main", 2), app("side", 2))
-		n.PutPod(early(whole, app("main", 2)))
+		n.Pods.Put(early(whole, app("main", 2)))
 		start(t, n, "a", "main")
 		equal(t, "guessed", has(n), "a/main 0,8!")
 		equal(t, "events of a guess", events(n), "")
 		if annotated {
 			whole = placed(whole, "main", "2-3", "0", "side", "4-5", "1")
 		}
-		n.PutPod(whole)
+		n.Pods.Put(whole)
 		start(t, n, "a", "side")
 		side, mems, who := "1,9", "0", "chosen by the agent of this node"
 		if annotated {
@@ -77,8 +77,8 @@ func TestProvisionalKeepsWhatRuns(t *testing.T) {
 // unknown.
 func TestProvisionalComesLast(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 5, app("app", 2)), "app", "2-3", "0"))
-	n.PutPod(early(placed(pod("a", 9, app("app", 2)), "app", "2-3", "0"), app("app", 2)))
+	n.Pods.Put(placed(pod("b", 5, app("app", 2)), "app", "2-3", "0"))
+	n.Pods.Put(early(placed(pod("a", 9, app("app", 2)), "app", "2-3", "0"), app("app", 2)))
 	start(t, n, "a", "app")
 	start(t, n, "b", "app")
 	equal(t, "desired", has(n), "a/app 0,8!; b/app 2-3!")
@@ -90,10 +90,10 @@ func TestProvisionalNeverReplaces(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 1, app("main", 2), app("side", 2)), "main", "2-3", "0", "side", "4-5", "1")
 	whole.Init = []workload.Container{app("init", 1)}
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	start(t, n, "a", "main")
-	n.DropPod("a")
-	n.PutPod(early(whole, app("init", 1)))
+	n.Pods.Drop("a")
+	n.Pods.Put(early(whole, app("init", 1)))
 	start(t, n, "a", "init")
 	equal(t, "desired", has(n), "a/init 2-5!; a/main 2-3!")
 }
@@ -103,13 +103,13 @@ func TestProvisionalEnded(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := pod("a", 1, app("main", 2))
 	whole.Init = []workload.Container{app("init", 1)}
-	n.PutPod(early(whole, app("init", 1)))
+	n.Pods.Put(early(whole, app("init", 1)))
 	start(t, n, "a", "init")
-	n.PutPod(early(whole, app("init", 1), app("main", 2)))
+	n.Pods.Put(early(whole, app("init", 1), app("main", 2)))
 	start(t, n, "a", "main")
 	equal(t, "guessed", has(n), "a/init 0!; a/main 1,9!")
 	whole.Ended = true
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	equal(t, "known", has(n), "a/init 1,9!; a/main 1,9!")
 	equal(t, "pool", n.Pool().String(), "0,2-8,10-15")
 }
@@ -118,33 +118,33 @@ func TestProvisionalEnded(t *testing.T) {
 // not moved away.
 func TestInitHoldsWhatItRunsOn(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "0", "0"))
+	n.Pods.Put(placed(pod("b", 2, app("app", 1)), "app", "0", "0"))
 	start(t, n, "b", "app")
 	whole := placed(pod("a", 1, app("main", 2)), "main", "0,8", "0")
 	whole.Init = []workload.Container{app("init", 1)}
-	n.PutPod(early(whole, app("init", 1)))
+	n.Pods.Put(early(whole, app("init", 1)))
 	start(t, n, "a", "init")
 	equal(t, "guessed", has(n), "a/init 8!; b/app 0!")
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	equal(t, "known", has(n), "a/init 1,9!; b/app 0!")
 }
 
 // A container lost its CPUs to an offline change and runs in the pool. The pool's CPUs do not count as assigned to it.
 func TestProvisionalInThePool(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("big", 1, app("app", 13)), "app", "0-5,8-13,15", "0-1"))
+	n.Pods.Put(placed(pod("big", 1, app("app", 13)), "app", "0-5,8-13,15", "0-1"))
 	start(t, n, "big", "app")
 	whole := pod("a", 2, app("main", 1))
-	n.PutPod(early(whole, app("main", 1)))
+	n.Pods.Put(early(whole, app("main", 1)))
 	sees(t, n, "a", "main", "7")
 	equal(t, "found", has(n), "a/main 7!; big/app 0-5,8-13,15!")
 	n.SetFacts(shut(t, "7"))
 	equal(t, "no room", has(n), "a/main 6,14; big/app 0-5,8-13,15!")
-	n.Observe(observed.Container{ID: "a/main", PodUID: "a", Name: "main", Phase: observed.Running, CPUs: set(t, "6,14")})
-	n.RemovePod("big")
-	n.DropPod("big")
+	n.Pods.Observe(observed.Container{ID: "a/main", PodUID: "a", Name: "main", Phase: observed.Running, CPUs: set(t, "6,14")})
+	n.Pods.RemovePod("big")
+	n.Pods.Drop("big")
 	whole.Ended = true
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	equal(t, "known", has(n), "")
 }
 
@@ -152,10 +152,10 @@ func TestProvisionalInThePool(t *testing.T) {
 func TestProvisionalIsTakenAway(t *testing.T) {
 	n := place.New(two().facts(t))
 	whole := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
-	n.PutPod(early(whole, app("main", 2)))
+	n.Pods.Put(early(whole, app("main", 2)))
 	start(t, n, "a", "main")
 	whole.Excluded.Why = "it is a virtual machine"
-	n.PutPod(whole)
+	n.Pods.Put(whole)
 	equal(t, "desired", has(n), "")
 	equal(t, "events", events(n), "a PlacementRefused: it is a virtual machine\na [removed]")
 }
@@ -164,10 +164,10 @@ func TestProvisionalIsTakenAway(t *testing.T) {
 func TestExcludedLate(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	equal(t, "pool", n.Pool().String(), "0-1,4-15")
 	p.Excluded.Why = "it is a virtual machine"
-	n.PutPod(p)
+	n.Pods.Put(p)
 	if a := create(t, n, "a", "main"); len(a.Own) > 0 {
 		t.Errorf("it has %s", show(a.Own))
 	}
@@ -179,25 +179,25 @@ func TestExcludedLate(t *testing.T) {
 func TestExcludedKeepsItsOwn(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("main", 2)), "main", "2-3", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "main")
 	p.Excluded = workload.Exclusion{Why: "a cap", KeepsOwn: true}
-	n.PutPod(p)
-	n.Remove("a/main")
+	n.Pods.Put(p)
+	n.Pods.Remove("a/main")
 	equal(t, "pool between two containers", n.Pool().String(), "0-1,4-15")
 	equal(t, "own", show(start(t, n, "a", "main").Own), "a/main 2-3!")
 	p.Containers = []workload.Container{app("main", 4)}
-	n.PutPod(p)
+	n.Pods.Put(p)
 	if _, err := n.Resize("a"); err != nil {
 		t.Error(err)
 	}
 	equal(t, "resized", has(n), "a/main 2-3!")
-	n.DropPod("a")
-	n.Remove("a/main")
+	n.Pods.Drop("a")
+	n.Pods.Remove("a/main")
 	equal(t, "pool in the end", n.Pool().String(), "0-15")
 	later := placed(pod("b", 2, app("main", 2)), "main", "4-5", "0")
 	later.Excluded = p.Excluded
-	n.PutPod(later)
+	n.Pods.Put(later)
 	equal(t, "one that has nothing", show(create(t, n, "b", "main").Own), "")
 }
 
@@ -226,7 +226,7 @@ func (w *world) meet(uid, name string) {
 	containers := slices.DeleteFunc(slices.Clone(guess.Containers), func(o workload.Container) bool { return o.Name == name })
 	guess.Containers = append(containers, c)
 	w.early[uid] = guess
-	w.node.PutPod(guess)
+	w.node.Pods.Put(guess)
 }
 
 // put shows the Node a pod as it is.
@@ -238,5 +238,5 @@ func (w *world) put(p workload.Pod) {
 		w.loose[p.UID] = w.loose[p.UID] || p.Ended || len(p.Containers) > 1
 	}
 	w.pods[p.UID] = p
-	w.node.PutPod(p)
+	w.node.Pods.Put(p)
 }

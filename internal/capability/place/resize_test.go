@@ -13,7 +13,7 @@ import (
 // resize puts a pod with other limits, and makes the runtime ask about them.
 func resize(t *testing.T, n *place.Node, p workload.Pod, containers ...workload.Container) place.Answer {
 	t.Helper()
-	n.PutPod(resized(p, containers...))
+	n.Pods.Put(resized(p, containers...))
 	a, err := n.Resize(p.UID)
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +63,9 @@ func TestResizeKeepsTheFirst(t *testing.T) {
 				one.Containers["app"] = part
 				before = with(before, v1alpha1.AnnotationPlacement, one.Encode())
 				n := place.New(two().facts(t))
-				n.PutPod(before)
+				n.Pods.Put(before)
 				if restarted { // an agent finds it running
-					n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, test.has)})
+					n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, test.has)})
 				} else {
 					start(t, n, "a", "app")
 				}
@@ -83,7 +83,7 @@ func TestResizeKeepsTheFirst(t *testing.T) {
 func TestResizeThereAndBack(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "app")
 	for _, to := range []struct {
 		limit int64
@@ -99,8 +99,8 @@ func TestResizeThereAndBack(t *testing.T) {
 func TestResizeNarrowsThePoolFirst(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(p)
-	n.PutPod(plain("web", 1, app("web", 0)))
+	n.Pods.Put(p)
+	n.Pods.Put(plain("web", 1, app("web", 0)))
 	start(t, n, "a", "app")
 	start(t, n, "web", "web")
 	grow := resize(t, n, p, app("app", 4))
@@ -116,10 +116,10 @@ func TestResizeNarrowsThePoolFirst(t *testing.T) {
 func crowded(t *testing.T, limit int64) (*place.Node, workload.Pod) {
 	t.Helper()
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,2-4,6,8,10-12,14", "0-1"))
+	n.Pods.Put(placed(pod("b", 0, app("app", 10)), "app", "0,2-4,6,8,10-12,14", "0-1"))
 	start(t, n, "b", "app")
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "app")
 	n.Events()
 	resize(t, n, p, app("app", limit))
@@ -130,8 +130,8 @@ func crowded(t *testing.T, limit int64) (*place.Node, workload.Pod) {
 func TestResizeDeferred(t *testing.T) {
 	leaves := func(t *testing.T, n *place.Node) {
 		t.Helper()
-		n.DropPod("b")
-		n.RemovePod("b")
+		n.Pods.Drop("b")
+		n.Pods.RemovePod("b")
 	}
 	t.Run("until another pod ends", func(t *testing.T) {
 		n, _ := crowded(t, 6)
@@ -157,22 +157,22 @@ func TestResizeDeferred(t *testing.T) {
 	t.Run("requests", func(t *testing.T) {
 		n := place.New(two().facts(t))
 		p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-		n.PutPod(p)
+		n.Pods.Put(p)
 		start(t, n, "a", "app")
-		n.PutPod(plain("web", 1, app("web", 12)))
+		n.Pods.Put(plain("web", 1, app("web", 12)))
 		n.Events()
 		resize(t, n, p, app("app", 6))
 		holds(t, "events", events(n), "a CPUPinFailed: Pod resize Deferred: CPUs promised to pinned containers")
-		n.PutPod(plain("web", 1, app("web", 2)))
+		n.Pods.Put(plain("web", 1, app("web", 2)))
 		equal(t, "room", has(n), "a/app 0-2,8-10!")
 	})
 	t.Run("after a restart", func(t *testing.T) {
 		_, p := crowded(t, 6)
 		n := place.New(two().facts(t))
-		n.PutPod(placed(pod("b", 0, app("app", 10)), "app", "0,2-4,6,8,10-12,14", "0-1"))
+		n.Pods.Put(placed(pod("b", 0, app("app", 10)), "app", "0,2-4,6,8,10-12,14", "0-1"))
 		p = resized(p, app("app", 6))
 		p.Resizing = false // the kubelet has finished it
-		n.PutPod(p)
+		n.Pods.Put(p)
 		start(t, n, "b", "app")
 		start(t, n, "a", "app")
 		holds(t, "events", events(n), "a CPUPinFailed: Pod resize Deferred: ")
@@ -185,8 +185,8 @@ func TestResizeDeferred(t *testing.T) {
 func TestResizeInfeasible(t *testing.T) {
 	n, _ := crowded(t, 15)
 	holds(t, "events", events(n), "a CPUPinFailed: Pod resize Infeasible: no whole core left for the shared pool", "; it keeps app 1,9")
-	n.DropPod("b")
-	n.RemovePod("b")
+	n.Pods.Drop("b")
+	n.Pods.RemovePod("b")
 	equal(t, "desired", has(n), "a/app 1,9!")
 	equal(t, "events", events(n), "")
 }
@@ -197,12 +197,12 @@ func TestResizeUnderWayAtTheStart(t *testing.T) {
 	for _, limit := range []int64{2, 6} {
 		p := resized(placed(pod("a", 1, app("app", 4)), "app", "0-1,8-9", "0"), app("app", limit))
 		n := place.New(two().facts(t))
-		n.PutPod(p)
-		n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-1,8-9")})
+		n.Pods.Put(p)
+		n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-1,8-9")})
 		equal(t, "found", has(n), "a/app 0-1,8-9!")
 		asked := p
 		asked.Resizing = false
-		n.PutPod(asked)
+		n.Pods.Put(asked)
 		equal(t, "through", strconv.Itoa(n.Exclusive().Size()), strconv.FormatInt(limit, 10))
 	}
 }
@@ -212,16 +212,16 @@ func TestResizeUnderWayAtTheStart(t *testing.T) {
 func TestResizeThatTheKubeletCarriedOut(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "app")
 	if _, err := n.Resize("a"); err != nil { // before the agent knows the limits
 		t.Fatal(err)
 	}
 	p = resized(p, app("app", 4))
-	n.PutPod(p)
+	n.Pods.Put(p)
 	equal(t, "while it is carried out", has(n), "a/app 1,9!")
 	p.Resizing = false
-	n.PutPod(p)
+	n.Pods.Put(p)
 	equal(t, "carried out", has(n), "a/app 0-1,8-9!")
 }
 
@@ -229,21 +229,21 @@ func TestResizeThatTheKubeletCarriedOut(t *testing.T) {
 // CPUs.
 func TestResizeAfterCPUsWent(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 1, app("app", 7)), "app", "1-2,4-6,13-14", "0-1"))
+	n.Pods.Put(placed(pod("b", 1, app("app", 7)), "app", "1-2,4-6,13-14", "0-1"))
 	start(t, n, "b", "app")
 	p := placed(pod("a", 2, app("app", 6)), "app", "0,3,8-11", "0")
-	n.PutPod(p)
+	n.Pods.Put(p)
 	start(t, n, "a", "app")
 	for _, step := range []struct{ off, want string }{{"0", "3,8-12"}, {"0,3", "8-12"}, {"", "8-12"}} {
 		s := two()
 		s.switched = step.off
 		n.SetFacts(s.facts(t))
 		equal(t, "CPUs "+step.off+" offline", has(n), "a/app "+step.want+"!; b/app 1-2,4-6,13-14!")
-		n.PutPod(plain("promised", 3, app("app", 4))) // from now on there is no room for replacements
+		n.Pods.Put(plain("promised", 3, app("app", 4))) // from now on there is no room for replacements
 	}
 	p = resized(p, app("app", 2))
 	p.Resizing = false
-	n.PutPod(p)
+	n.Pods.Put(p)
 	if has := n.Desired()[1].CPUs; has.Size() != 2 || !has.IsSubsetOf(set(t, "8-12")) {
 		t.Errorf("of CPUs 8-12 it keeps %s", has)
 	}

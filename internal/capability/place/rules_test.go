@@ -12,9 +12,9 @@ import (
 
 func TestPlacementIsFollowed(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(plain("web", 1, app("nginx", 1)))
+	n.Pods.Put(plain("web", 1, app("nginx", 1)))
 	equal(t, "nothing pinned", show(start(t, n, "web", "nginx").Own), "")
-	n.PutPod(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
+	n.Pods.Put(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
 	a := create(t, n, "redis", "redis")
 	equal(t, "own", show(a.Own), "redis/redis 1,9!")
 	equal(t, "others", show(a.Others), "web/nginx 0,2-8,10-15")
@@ -25,7 +25,7 @@ func TestPlacementIsFollowed(t *testing.T) {
 		t.Errorf("the other's %+v", d)
 	}
 	equal(t, "not reported before it is seen", events(n), "")
-	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "1,9")})
+	n.Pods.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "1,9")})
 	equal(t, "events", events(n), "redis CPUPinned: redis 1,9; memory of NUMA nodes 0 (by its placement)")
 	equal(t, "once", events(n), "")
 	if groups := n.DesiredPods(); len(groups) != 1 || groups[0].PodUID != "redis" || !groups[0].NoQuota {
@@ -35,39 +35,39 @@ func TestPlacementIsFollowed(t *testing.T) {
 
 func TestPoolComesBack(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(plain("web", 1, app("nginx", 1)))
+	n.Pods.Put(plain("web", 1, app("nginx", 1)))
 	start(t, n, "web", "nginx")
 	redis := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
-	n.PutPod(redis)
+	n.Pods.Put(redis)
 	start(t, n, "redis", "redis")
 	equal(t, "pinned", has(n), "redis/redis 1,9!; web/nginx 0,2-8,10-15")
-	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Stopped})
+	n.Pods.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Stopped})
 	equal(t, "crashed: held", has(n), "web/nginx 0,2-8,10-15")
-	n.Remove("redis/redis")
+	n.Pods.Remove("redis/redis")
 	equal(t, "no container: held", has(n), "web/nginx 0,2-8,10-15")
 	equal(t, "pool", n.Pool().String(), "0,2-8,10-15")
 	start(t, n, "redis", "redis")
 	redis.Ended = true
-	n.PutPod(redis)
+	n.Pods.Put(redis)
 	equal(t, "complete, still running: held", has(n), "redis/redis 1,9!; web/nginx 0,2-8,10-15")
-	n.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Stopped})
+	n.Pods.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Stopped})
 	equal(t, "complete", has(n), "")
 	equal(t, "pool", n.Pool().String(), "0-15")
 }
 
 func TestForceDeletedPodHolds(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
+	n.Pods.Put(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
 	start(t, n, "redis", "redis")
-	n.DropPod("redis")
+	n.Pods.Drop("redis")
 	equal(t, "gone from the API", has(n), "redis/redis 1,9!")
-	n.PutPod(placed(pod("next", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("next", 1, app("app", 2)), "app", "1,9", "0"))
 	if a := create(t, n, "next", "app"); a.Own[0].CPUs.Intersects(set(t, "1,9")) {
 		t.Errorf("next has %s", a.Own[0].CPUs)
 	}
-	n.RemovePod("redis")
-	n.DropPod("next")
-	n.RemovePod("next")
+	n.Pods.RemovePod("redis")
+	n.Pods.Drop("next")
+	n.Pods.RemovePod("next")
 	equal(t, "all gone", n.Pool().String(), "0-15")
 }
 
@@ -91,9 +91,9 @@ func TestOverlap(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
 			for _, r := range test.running {
-				n.Observe(observed.Container{ID: r.uid + "/" + r.name, PodUID: r.uid, Name: r.name, Phase: observed.Running, CPUs: set(t, "1,9")})
+				n.Pods.Observe(observed.Container{ID: r.uid + "/" + r.name, PodUID: r.uid, Name: r.name, Phase: observed.Running, CPUs: set(t, "1,9")})
 			}
-			n.SetPods(test.pods)
+			n.Pods.Set(test.pods)
 			text := events(n)
 			for _, p := range test.pods {
 				own := create(t, n, p.UID, "app").Own
@@ -134,7 +134,7 @@ func TestUnbelievable(t *testing.T) {
 			s := two()
 			s.reserved = "0,8"
 			n := place.New(s.facts(t))
-			n.PutPod(test.pod)
+			n.Pods.Put(test.pod)
 			own := create(t, n, "a", "app").Own
 			if len(own) != 1 || !own[0].Pinned || own[0].CPUs.Size() != 2 || own[0].CPUs.Intersects(set(t, "0,8")) {
 				t.Errorf("own: %s", show(own))
@@ -148,14 +148,14 @@ func TestHashAloneRefusesNothing(t *testing.T) {
 	f := two().facts(t)
 	f.Hash = "ffffffffffffffff"
 	n := place.New(f)
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "3,11", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "3,11", "0"))
 	equal(t, "own", show(create(t, n, "a", "app").Own), "a/app 3,11!")
 	equal(t, "events", events(n), "")
 }
 
 func TestPlacedHere(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(pod("a", 1, app("app", 2), app("web", 1)))
+	n.Pods.Put(pod("a", 1, app("app", 2), app("web", 1)))
 	equal(t, "own", show(create(t, n, "a", "app").Own), "a/app 0,8!")
 	equal(t, "events", events(n), "a  [app 0,8 on 0, web 1 on 0]")
 	equal(t, "own", show(create(t, n, "a", "web").Own), "a/web 1!")
@@ -164,7 +164,7 @@ func TestPlacedHere(t *testing.T) {
 // full returns a node on which 13 of 16 CPUs are exclusive.
 func full(t *testing.T) *place.Node {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("old", 1, app("x", 7), app("y", 6)), "x", "0-3,8-10", "0", "y", "4-6,12-14", "1"))
+	n.Pods.Put(placed(pod("old", 1, app("x", 7), app("y", 6)), "x", "0-3,8-10", "0", "y", "4-6,12-14", "1"))
 	start(t, n, "old", "x")
 	start(t, n, "old", "y")
 	n.Events()
@@ -193,7 +193,7 @@ func TestNoRoom(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			n := full(t)
-			n.PutPod(test.pod)
+			n.Pods.Put(test.pod)
 			a, err := n.Create("a", "app", "a/app")
 			if test.required != errors.Is(err, place.ErrRefused) {
 				t.Fatalf("error %v", err)
@@ -212,12 +212,12 @@ func TestNoRoom(t *testing.T) {
 
 func TestRefusedIsAskedAgain(t *testing.T) {
 	n := full(t)
-	n.PutPod(with(pod("a", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	n.Pods.Put(with(pod("a", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 	if _, err := n.Create("a", "app", "1"); !errors.Is(err, place.ErrRefused) {
 		t.Fatal(err)
 	}
-	n.DropPod("old")
-	n.RemovePod("old")
+	n.Pods.Drop("old")
+	n.Pods.RemovePod("old")
 	a, err := n.Create("a", "app", "2")
 	if err != nil || !a.Own[0].Pinned {
 		t.Errorf("%s, %v", show(a.Own), err)
@@ -255,8 +255,8 @@ func TestNotPinned(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			n := place.New(two().facts(t))
-			n.PutPod(placed(pod("b", 3, app("app", 1)), "app", "15", "1"))
-			n.PutPod(test.pod)
+			n.Pods.Put(placed(pod("b", 3, app("app", 1)), "app", "15", "1"))
+			n.Pods.Put(test.pod)
 			equal(t, "own", show(create(t, n, "a", "app").Own), "a/app 0-14")
 			equal(t, "events", events(n), test.want)
 		})
@@ -266,8 +266,8 @@ func TestNotPinned(t *testing.T) {
 func TestNotPinnable(t *testing.T) {
 	f := two().facts(t)
 	n := place.New(f)
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
-	n.PutPod(plain("web", 1, app("nginx", 1)))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(plain("web", 1, app("nginx", 1)))
 	start(t, n, "a", "app")
 	start(t, n, "web", "nginx")
 	n.Events()
@@ -278,7 +278,7 @@ func TestNotPinnable(t *testing.T) {
 	if groups := n.DesiredPods(); len(groups) > 0 {
 		t.Errorf("groups %+v", groups)
 	}
-	n.PutPod(with(pod("b", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
+	n.Pods.Put(with(pod("b", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`))
 	equal(t, "own", show(create(t, n, "b", "app").Own), "")
 	equal(t, "events", events(n), "b PlacementRefused: node not pinnable (KubeletCPUManager)")
 	n.SetFacts(f)
@@ -290,10 +290,10 @@ func TestUnpinnableIsOfTheNode(t *testing.T) {
 	closed := two().facts(t)
 	closed.Pinnable, closed.Reason = false, "KubeletCPUManager"
 	n := place.New(closed)
-	n.PutPod(pod("node", 1, app("app", 2)))
+	n.Pods.Put(pod("node", 1, app("app", 2)))
 	kata := pod("pod", 2, app("app", 2))
 	kata.Excluded.Why = "runtime handler kata runs a virtual machine"
-	n.PutPod(kata)
+	n.Pods.Put(kata)
 	for _, e := range n.Events() {
 		if e.Reason != v1alpha1.EventPlacementRefused || e.Unpinnable != (e.PodUID == "node") {
 			t.Errorf("event %+v", e)
@@ -308,11 +308,11 @@ func TestKindsOfContainers(t *testing.T) {
 	p.Init = []workload.Container{app("init", 1)}
 	p.Containers[1].CPULimit = 500
 	n := place.New(two().facts(t))
-	n.PutPod(placed(p, "app", "1,9", "0", "proxy", "2", "0"))
+	n.Pods.Put(placed(p, "app", "1,9", "0", "proxy", "2", "0"))
 	for _, name := range []string{"init", "proxy", "app", "half", "debug"} {
 		create(t, n, "a", name)
 	}
-	n.Observe(observed.Container{ID: "pause", PodUID: "a", Sandbox: true, Phase: observed.Running})
+	n.Pods.Observe(observed.Container{ID: "pause", PodUID: "a", Sandbox: true, Phase: observed.Running})
 	equal(t, "desired", has(n), "a/app 1,9!; a/debug 0,3-8,10-15; a/half 0,3-8,10-15; a/init 1,9!; a/proxy 2!; pause 0,3-8,10-15")
 	for _, d := range n.Desired() {
 		if want := d.Container == "app" || d.Container == "proxy"; d.NoQuota != want {
@@ -327,7 +327,7 @@ func TestOnlySidecarsPinned(t *testing.T) {
 	p := pod("a", 1, half, proxy)
 	p.Init = []workload.Container{app("init", 1)}
 	n := place.New(two().facts(t))
-	n.PutPod(placed(p, "proxy", "2", "0"))
+	n.Pods.Put(placed(p, "proxy", "2", "0"))
 	equal(t, "init beside a sidecar", show(create(t, n, "a", "init").Own), "a/init 0-1,3-15")
 }
 
@@ -336,7 +336,7 @@ func TestPodLevelLimit(t *testing.T) {
 	p.CPULimit, p.CPURequest, p.Scheduled = 4000, 4000, 4000
 	p.Init = []workload.Container{{Name: "init"}}
 	n := place.New(two().facts(t))
-	n.PutPod(p)
+	n.Pods.Put(p)
 	for _, name := range []string{"init", "x", "y"} {
 		create(t, n, "a", name)
 	}
@@ -348,11 +348,11 @@ func TestSystemAndReserved(t *testing.T) {
 	s := two()
 	s.reserved, s.isolated = "0,8", "7,15"
 	n := place.New(s.facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	system := plain("sys", 1, app("sys", 1))
 	system.Labels[v1alpha1.LabelQoSClass] = "SYSTEM"
-	n.PutPod(system)
-	n.PutPod(plain("web", 1, app("web", 1)))
+	n.Pods.Put(system)
+	n.Pods.Put(plain("web", 1, app("web", 1)))
 	for _, uid := range []string{"a", "sys", "web"} {
 		name := map[string]string{"a": "app", "sys": "sys", "web": "web"}[uid]
 		create(t, n, uid, name)
@@ -362,12 +362,12 @@ func TestSystemAndReserved(t *testing.T) {
 
 func TestMembersOfThePool(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.Observe(observed.Container{ID: "system.slice/x", Name: "system.slice/x", Phase: observed.Running, Bound: set(t, "0-3")})
-	n.Observe(observed.Container{ID: "system.slice/y", Name: "system.slice/y", Phase: observed.Running, Bound: set(t, "9")})
+	n.Pods.Observe(observed.Container{ID: "system.slice/x", Name: "system.slice/x", Phase: observed.Running, Bound: set(t, "0-3")})
+	n.Pods.Observe(observed.Container{ID: "system.slice/y", Name: "system.slice/y", Phase: observed.Running, Bound: set(t, "9")})
 	equal(t, "nothing pinned", has(n), "")
 	redis := pod("redis", 1, app("redis", 2))
 	redis.Namespace = ""
-	n.PutPod(placed(redis, "redis", "1,9", "0"))
+	n.Pods.Put(placed(redis, "redis", "1,9", "0"))
 	equal(t, "desired", has(n), "system.slice/x 0,2-3; system.slice/y 0,2-8,10-15")
 	equal(t, "serves", n.Desired()[0].Serves, "redis")
 }
@@ -375,58 +375,58 @@ func TestMembersOfThePool(t *testing.T) {
 func TestOvercommitted(t *testing.T) {
 	f := two().facts(t)
 	n := place.New(f)
-	n.PutPod(plain("web", 1, app("nginx", 13)))
+	n.Pods.Put(plain("web", 1, app("nginx", 13)))
 	equal(t, "nothing pinned", events(n), "")
-	n.PutPod(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
+	n.Pods.Put(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
 	const says = " SharedPoolOvercommitted: containers without exclusive CPUs request 13 CPUs, and the shared pool has CPUs 2-7,10-15"
 	equal(t, "events", events(n), says)
-	n.PutPod(plain("web", 1, app("nginx", 13)))
+	n.Pods.Put(plain("web", 1, app("nginx", 13)))
 	equal(t, "once", events(n), "")
 	if s := n.Snapshot(); !s.Overcommitted || s.OvercommittedText != says[26:] {
 		t.Errorf("snapshot %+v", s)
 	}
-	n.PutPod(plain("web", 1, app("nginx", 12)))
+	n.Pods.Put(plain("web", 1, app("nginx", 12)))
 	n.Pool()
-	n.PutPod(plain("web", 1, app("nginx", 13)))
+	n.Pods.Put(plain("web", 1, app("nginx", 13)))
 	equal(t, "again", events(n), says)
 }
 
 func TestLateKeys(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	start(t, n, "a", "app")
 	n.Events()
 	late := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
 	delete(late.Annotations, "cpuset-scheduler")
-	n.PutPod(late)
+	n.Pods.Put(late)
 	equal(t, "keeps", has(n), "a/app 1,9!")
 	equal(t, "events", events(n), "a InvalidPolicy: cpuset-scheduler: changed after the pod was created, which has no effect: only allowed when the pod is created")
-	n.PutPod(plain("b", 1, app("app", 2)))
+	n.Pods.Put(plain("b", 1, app("app", 2)))
 	n.Pool()
-	n.PutPod(pod("b", 1, app("app", 2)))
+	n.Pods.Put(pod("b", 1, app("app", 2)))
 	equal(t, "own", show(create(t, n, "b", "app").Own), "b/app 0,2-8,10-15")
 	holds(t, "events", events(n), "b InvalidPolicy: cpuset-scheduler: changed")
 }
 
 func TestPlacementChangedLater(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	start(t, n, "a", "app")
 	n.Events()
 	forged := placed(pod("a", 1, app("app", 2)), "app", "2,10", "0")
-	n.PutPod(forged)
+	n.Pods.Put(forged)
 	equal(t, "keeps", has(n), "a/app 1,9!")
 	equal(t, "events", events(n), "a PlacementRefused [app 1,9 on 0]: the placement was changed, which has no effect: the pod has app 1,9")
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	equal(t, "put right", events(n), "")
-	n.PutPod(forged)
+	n.Pods.Put(forged)
 	equal(t, "another writer set it twice", events(n), "")
 }
 
 func TestPoolKeepsACore(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 8)), "app", "0-3,8-11", "0"))
-	n.PutPod(placed(pod("b", 2, app("app", 7)), "app", "4-7,12-14", "1"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 8)), "app", "0-3,8-11", "0"))
+	n.Pods.Put(placed(pod("b", 2, app("app", 7)), "app", "4-7,12-14", "1"))
 	create(t, n, "a", "app")
 	equal(t, "own", show(create(t, n, "b", "app").Own), "b/app 4-7,12-15")
 	holds(t, "events", events(n), "b PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
@@ -436,10 +436,10 @@ func TestPoolKeepsACore(t *testing.T) {
 // different CPU.
 func TestHalfRunning(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
-	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "2", "0"))
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
-	n.Observe(observed.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "2")})
+	n.Pods.Put(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
+	n.Pods.Put(placed(pod("b", 2, app("app", 1)), "app", "2", "0"))
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
+	n.Pods.Observe(observed.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "2")})
 	create(t, n, "a", "more")
 	equal(t, "desired", has(n), "a/app 1,9!; a/more 10!; b/app 2!")
 	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to ns/b")
@@ -450,10 +450,10 @@ func TestOtherNamespaceIsNotNamed(t *testing.T) {
 	n := place.New(two().facts(t))
 	b := placed(pod("b", 2, app("app", 1)), "app", "2", "0")
 	b.Namespace = "other"
-	n.PutPod(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
-	n.PutPod(b)
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
-	n.Observe(observed.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "2")})
+	n.Pods.Put(placed(pod("a", 1, app("app", 2), app("more", 1)), "app", "1,9", "0", "more", "2", "0"))
+	n.Pods.Put(b)
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
+	n.Pods.Observe(observed.Container{ID: "b/app", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "2")})
 	create(t, n, "a", "more")
 	holds(t, "events", events(n), "a PlacementRefused [app 1,9 on 0, more 10 on 0]: the placement cannot be followed: CPUs 2 belong to another pod")
 }
@@ -462,7 +462,7 @@ func TestDebugInAWaitingPod(t *testing.T) {
 	n := full(t)
 	p := with(pod("a", 2, app("app", 2)), v1alpha1.AnnotationNUMATopologySpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
 	p.Init = []workload.Container{app("init", 1)}
-	n.PutPod(p)
+	n.Pods.Put(p)
 	for name, want := range map[string]error{"init": place.ErrRefused, "app": place.ErrRefused, "debug": nil} {
 		if _, err := n.Create("a", name, name); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
@@ -472,7 +472,7 @@ func TestDebugInAWaitingPod(t *testing.T) {
 
 func TestWhoOvercommits(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
+	n.Pods.Put(placed(pod("a", 2, app("app", 4)), "app", "0-1,8-9", "0"))
 	for uid, change := range map[string]func(*workload.Pod){
 		"sys":   func(p *workload.Pod) { p.Labels[v1alpha1.LabelQoSClass] = "SYSTEM" },
 		"ended": func(p *workload.Pod) { p.Ended = true },
@@ -480,10 +480,10 @@ func TestWhoOvercommits(t *testing.T) {
 	} {
 		p := plain(uid, 1, app("app", 13))
 		change(&p)
-		n.PutPod(p)
-		n.Observe(observed.Container{ID: uid, PodUID: uid, Name: "app", Phase: observed.Running})
+		n.Pods.Put(p)
+		n.Pods.Observe(observed.Container{ID: uid, PodUID: uid, Name: "app", Phase: observed.Running})
 	}
-	n.DropPod("gone")
+	n.Pods.Drop("gone")
 	if s := n.Snapshot(); s.Overcommitted {
 		t.Error(s.OvercommittedText)
 	}
@@ -491,21 +491,21 @@ func TestWhoOvercommits(t *testing.T) {
 
 func TestPinnedIsToldWhenSeen(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 2)), "app", "1,9", "0"))
 	create(t, n, "a", "app")
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running})
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running})
 	equal(t, "not observed", events(n), "")
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "0-15")})
 	equal(t, "elsewhere", events(n), "")
-	n.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
+	n.Pods.Observe(observed.Container{ID: "a/app", PodUID: "a", Name: "app", Phase: observed.Running, CPUs: set(t, "1,9")})
 	holds(t, "there", events(n), "a CPUPinned")
 }
 
 func TestPoolKeepsACoreOfEarlierGrants(t *testing.T) {
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("a", 1, app("app", 8)), "app", "0-3,8-11", "0"))
+	n.Pods.Put(placed(pod("a", 1, app("app", 8)), "app", "0-3,8-11", "0"))
 	n.Pool()
-	n.PutPod(placed(pod("b", 0, app("app", 7)), "app", "4-7,12-14", "1"))
+	n.Pods.Put(placed(pod("b", 0, app("app", 7)), "app", "4-7,12-14", "1"))
 	equal(t, "pool", n.Pool().String(), "0-3,8-11,15")
 	holds(t, "events", events(n), "a PlacementRefused: the placement cannot be followed: no whole core would be left to the shared pool; no others: ")
 }
@@ -517,10 +517,10 @@ func TestSharedSetFoundSmaller(t *testing.T) {
 	p.CPULimit, p.CPURequest, p.Scheduled = 4000, 4000, 4000
 	p = placed(p, "app", "2-3,10-11", "0", "more", "2-3,10-11", "0")
 	n := place.New(two().facts(t))
-	n.PutPod(placed(pod("b", 2, app("app", 1)), "app", "10", "0"))
-	n.PutPod(p)
-	n.Observe(observed.Container{ID: "b1", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "10"), Given: set(t, "10"), Pinned: true})
-	n.Observe(observed.Container{ID: "a1", PodUID: "a", Name: "more", Phase: observed.Running, CPUs: set(t, "3"), Given: set(t, "3"), Pinned: true})
+	n.Pods.Put(placed(pod("b", 2, app("app", 1)), "app", "10", "0"))
+	n.Pods.Put(p)
+	n.Pods.Observe(observed.Container{ID: "b1", PodUID: "b", Name: "app", Phase: observed.Running, CPUs: set(t, "10"), Given: set(t, "10"), Pinned: true})
+	n.Pods.Observe(observed.Container{ID: "a1", PodUID: "a", Name: "more", Phase: observed.Running, CPUs: set(t, "3"), Given: set(t, "3"), Pinned: true})
 	start(t, n, "a", "app")
 	equal(t, "what both have", has(n), "a/app 0,3,8,11!; a1 0,3,8,11!; b1 10!")
 	equal(t, "exclusive", n.Exclusive().String(), "0,3,8,10-11")

@@ -16,12 +16,12 @@ import (
 // It compares all claims first, in the order of doc.go, so that a pod that needs other CPUs never gets CPUs of another
 // pod. Then it places the pods that lost their CPUs, or never had any, on the remaining CPUs.
 func (n *Node) settle() {
-	if !n.stale {
+	if !n.Pods.stale {
 		return
 	}
-	n.stale = false
-	n.reap()
-	all := n.sorted()
+	n.Pods.stale = false
+	n.Pods.reap()
+	all := n.Pods.sorted()
 	for _, p := range all {
 		if p.settled() {
 			n.adoptLimits(p)
@@ -55,7 +55,7 @@ func (n *Node) widen() {
 	if n.outcome.first != nil {
 		return
 	}
-	n.each(func(p *pod, c *container) {
+	n.Pods.each(func(p *pod, c *container) {
 		if n.outcome.untouched(p) && !c.Pinned && !c.own {
 			c.CPUs, c.verified = cpuset.Set{}, false
 		}
@@ -81,14 +81,14 @@ func (s *claims) collect(m *alloc.Machine, all []*pod) {
 }
 
 // reap forgets pods that are gone.
-func (g *given) reap() {
-	for uid, p := range g.pods {
+func (ps *Pods) reap() {
+	for uid, p := range ps.pods {
 		if (p.gone || !p.known) && p.over() && (p.gone || len(p.containers) == 0) {
 			for _, c := range p.containers {
-				delete(g.where, c.ID)
+				delete(ps.where, c.ID)
 			}
-			delete(g.pods, uid)
-			g.order = slices.DeleteFunc(g.order, func(other *pod) bool { return other == p })
+			delete(ps.pods, uid)
+			ps.order = slices.DeleteFunc(ps.order, func(other *pod) bool { return other == p })
 		}
 	}
 }

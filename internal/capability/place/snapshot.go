@@ -48,7 +48,7 @@ type Row struct {
 // Snapshot returns the state of the node.
 func (n *Node) Snapshot() Snapshot {
 	n.settle()
-	s := Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.where))}
+	s := Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.Pods.where))}
 	if m := n.facts.Machine; m != nil {
 		t := m.Topology()
 		pinnable := m.Pinnable().Difference(t.Efficiency())
@@ -61,7 +61,7 @@ func (n *Node) Snapshot() Snapshot {
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
 		s.Nodes = placement.FreeIn(t, s.Free)
 	}
-	n.each(func(p *pod, c *container) {
+	n.Pods.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
 		row.Refused, row.RefusedWord = p.refused(c)
 		if d, found := n.outcome.desired(p, c); found {

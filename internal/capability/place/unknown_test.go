@@ -13,12 +13,12 @@ func TestUnknownFieldOfForeignKey(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
 	p.Annotations[v1alpha1.AnnotationResourceSpec] = `{"preferredCPUBindPolicy":"FullPCPUs","numaAllocateStrategy":"MostAllocated"}`
-	n.PutPod(p)
+	n.Pods.Put(p)
 	equal(t, "own", show(create(t, n, "redis", "redis").Own), "redis/redis 1,9!")
 	got := events(n)
 	if !strings.Contains(got, "InvalidPolicy") || !strings.Contains(got, "numaAllocateStrategy") {
 		t.Errorf("events %q", got)
 	}
-	n.PutPod(p)
+	n.Pods.Put(p)
 	equal(t, "once", events(n), "")
 }

@@ -231,13 +231,13 @@ func (h *history) carryOutResize(pod *v1.Pod) {
 		if other.Spec.NodeName != pod.Spec.NodeName {
 			continue
 		}
-		n.PutPod(kubepod.Of(&other))
+		n.Pods.Put(kubepod.Of(&other))
 		if text := other.Annotations[v1alpha1.AnnotationPlacement]; text != "" {
-			n.Observe(observed.Container{ID: other.Name, PodUID: string(other.UID), Name: "app", Phase: observed.Running, CPUs: placedCPUs(h.t, text)})
+			n.Pods.Observe(observed.Container{ID: other.Name, PodUID: string(other.UID), Name: "app", Phase: observed.Running, CPUs: placedCPUs(h.t, text)})
 		}
 	}
 	n.Events()
-	n.PutPod(kubepod.Of(pod).CarriedOut())
+	n.Pods.Put(kubepod.Of(pod).CarriedOut())
 	must(n.Resize(string(pod.UID)))(h.t)
 	for _, e := range n.Events() {
 		if e.PodUID == string(pod.UID) && e.Annotation != nil {

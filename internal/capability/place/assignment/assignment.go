@@ -80,21 +80,21 @@ func (a *Assignment) learn() {
 func (a *Assignment) pass(c inventory.Change) {
 	switch c.What {
 	case inventory.PodsListed:
-		a.node.SetPods(a.listed())
+		a.node.Pods.Set(a.listed())
 	case inventory.WorkloadsListed:
-		a.node.SetPods(c.Listed)
+		a.node.Pods.Set(c.Listed)
 	case inventory.PodSeen, inventory.PodEarly:
 		a.put(c.ID)
 	case inventory.PodEmpty:
-		a.node.RemovePod(c.ID)
+		a.node.Pods.RemovePod(c.ID)
 	case inventory.PodGone:
-		a.node.DropPod(c.ID)
+		a.node.Pods.Drop(c.ID)
 	case inventory.ContainersListed:
-		a.node.SetContainers(c.Containers)
+		a.node.Pods.SetContainers(c.Containers)
 	case inventory.ContainerSeen:
-		a.node.Observe(c.Containers[0])
+		a.node.Pods.Observe(c.Containers[0])
 	case inventory.ContainerGone:
-		a.node.Remove(c.ID)
+		a.node.Pods.Remove(c.ID)
 	case inventory.ClusterSeen:
 		a.facts.AllocatableMilli = c.AllocatableMilli
 	case inventory.OwnerSeen:
@@ -119,7 +119,7 @@ func (a *Assignment) put(uid string) {
 		p = a.inventory.Pods.Early(uid)
 	}
 	if p != nil {
-		a.node.PutPod(a.asked(p))
+		a.node.Pods.Put(a.asked(p))
 	}
 }
 

@@ -53,7 +53,7 @@ func (a *Assignment) resize(p *cluster.Pod, e nri.Event, final bool) (place.Answ
 	switch agreementWith(&p.Pod, e) {
 	case agreed:
 	case held:
-		a.node.PutPod(a.asked(p).CarriedOut())
+		a.node.Pods.Put(a.asked(p).CarriedOut())
 	case late:
 		if !final {
 			return place.Answer{}, inventory.ErrUnknownPod
