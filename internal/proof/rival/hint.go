@@ -12,11 +12,11 @@ const mostNodes = 8
 // narrowest returns the CPUs of the smallest set of NUMA nodes with n free CPUs. Ties go to the set with the lower
 // numbers (the kubelet reads a set as a number). ok is false when the policy refuses the set.
 func (m *Machine) narrowest(free cpuset.Set, n int, policy TopologyPolicy) (cpus cpuset.Set, ok bool) {
-	if len(m.nodes) > mostNodes {
+	if len(m.units[node]) > mostNodes {
 		return cpuset.Set{}, false
 	}
-	best, possible := 0, len(m.nodes)
-	for mask := 1; mask < 1<<len(m.nodes); mask++ {
+	best, possible := 0, len(m.units[node])
+	for mask := 1; mask < 1<<len(m.units[node]); mask++ {
 		nodes := m.cpusOf(mask)
 		if width := bits.OnesCount(uint(mask)); nodes.Size() >= n && width < possible {
 			possible = width
@@ -39,9 +39,9 @@ func (m *Machine) narrowest(free cpuset.Set, n int, policy TopologyPolicy) (cpus
 
 func (m *Machine) cpusOf(mask int) cpuset.Set {
 	var cpus cpuset.Set
-	for i := range m.nodes {
+	for i := range m.units[node] {
 		if mask&(1<<i) != 0 {
-			cpus = cpus.Union(m.nodes[i].cpus)
+			cpus = cpus.Union(m.units[node][i].cpus)
 		}
 	}
 	return cpus

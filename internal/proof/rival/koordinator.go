@@ -31,31 +31,31 @@ func (k Koordinator) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, 
 // oneNode takes all CPUs from the first NUMA node, in the strategy's order, that fits the bind policy. With
 // SingleNUMANode enough free CPUs suffice.
 func (k Koordinator) oneNode(t *tally) bool {
-	nodes := k.order(upTo(len(t.machine.nodes)), t.inNode)
+	nodes := k.order(upTo(len(t.machine.units[node])), t.in[node])
 	for _, n := range nodes {
-		if k.fits(t, t.machine.coresInNode[n], t.inNode[n]) {
-			return k.fill(t, t.machine.coresInNode[n])
+		if k.fits(t, t.machine.within[node][core][n], t.in[node][n]) {
+			return k.fill(t, t.machine.within[node][core][n])
 		}
 	}
 	for _, n := range nodes {
-		if k.SingleNUMANode && t.inNode[n] >= t.need {
-			return k.fill(t, t.machine.coresInNode[n])
+		if k.SingleNUMANode && t.in[node][n] >= t.need {
+			return k.fill(t, t.machine.within[node][core][n])
 		}
 	}
 	return false
 }
 
 func (k Koordinator) oneSocket(t *tally) bool {
-	for _, s := range k.order(upTo(len(t.machine.sockets)), t.inSocket) {
-		if k.fits(t, t.machine.coresInSocket[s], t.inSocket[s]) {
-			return k.fill(t, k.byNode(t, t.machine.nodesIn[s]))
+	for _, s := range k.order(upTo(len(t.machine.units[socket])), t.in[socket]) {
+		if k.fits(t, t.machine.within[socket][core][s], t.in[socket][s]) {
+			return k.fill(t, k.byNode(t, t.machine.within[socket][node][s]))
 		}
 	}
 	return false
 }
 
 func (k Koordinator) anywhere(t *tally) bool {
-	return k.fill(t, k.byNode(t, upTo(len(t.machine.nodes))))
+	return k.fill(t, k.byNode(t, upTo(len(t.machine.units[node]))))
 }
 
 // fits reports whether the cores, with so many free CPUs, hold the request as the bind policy requires: whole cores, or
@@ -63,10 +63,10 @@ func (k Koordinator) anywhere(t *tally) bool {
 func (k Koordinator) fits(t *tally, cores []int, free int) bool {
 	whole, some := 0, 0
 	for _, c := range cores {
-		if t.inCore[c] == t.machine.cores[c].size {
+		if t.in[core][c] == t.machine.units[core][c].size {
 			whole++
 		}
-		if t.inCore[c] > 0 {
+		if t.in[core][c] > 0 {
 			some++
 		}
 	}
@@ -85,13 +85,13 @@ func (k Koordinator) fill(t *tally, cores []int) bool {
 		return t.need == 0
 	}
 	for _, c := range cores {
-		if t.inCore[c] == t.machine.cores[c].size && t.need >= t.machine.cores[c].size {
-			t.takeAll(t.machine.cores[c].cpus)
+		if t.in[core][c] == t.machine.units[core][c].size && t.need >= t.machine.units[core][c].size {
+			t.takeAll(t.machine.units[core][c].cpus)
 		}
 	}
 	for _, broken := range []bool{true, false} {
 		for _, c := range cores {
-			if broken == (t.inCore[c] < t.machine.cores[c].size) {
+			if broken == (t.in[core][c] < t.machine.units[core][c].size) {
 				t.some(c, t.need)
 			}
 		}
@@ -102,7 +102,7 @@ func (k Koordinator) fill(t *tally, cores []int) bool {
 // oneOfEach takes one thread of each core, wholly free cores first, and reports whether it found any.
 func (k Koordinator) oneOfEach(t *tally, cores []int) bool {
 	order := slices.Clone(cores)
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.inCore[b], t.inCore[a]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.in[core][b], t.in[core][a]) })
 	before := t.need
 	for _, c := range order {
 		t.some(c, min(1, t.need))
@@ -111,8 +111,8 @@ func (k Koordinator) oneOfEach(t *tally, cores []int) bool {
 }
 
 // some takes up to n free CPUs of a core.
-func (t *tally) some(core, n int) {
-	for cpu := range t.machine.cores[core].cpus.Intersect(t.free).All() {
+func (t *tally) some(c, n int) {
+	for cpu := range t.machine.units[core][c].cpus.Intersect(t.free).All() {
 		if n == 0 {
 			return
 		}
@@ -124,8 +124,8 @@ func (t *tally) some(core, n int) {
 // byNode returns the cores of the nodes in the strategy's order.
 func (k Koordinator) byNode(t *tally, nodes []int) []int {
 	var cores []int
-	for _, n := range k.order(nodes, t.inNode) {
-		cores = append(cores, t.machine.coresInNode[n]...)
+	for _, n := range k.order(nodes, t.in[node]) {
+		cores = append(cores, t.machine.within[node][core][n]...)
 	}
 	return cores
 }

@@ -52,48 +52,28 @@ func (k Kubelet) Pick(m *Machine, free cpuset.Set, n int) (cpus cpuset.Set, ok b
 // packed takes n CPUs level by level from free, which has at least n.
 func (k Kubelet) packed(m *Machine, free cpuset.Set, n int) cpuset.Set {
 	t := m.count(free, n)
-	if m.nodesFirst {
-		t.wholeNodes()
-		t.wholeSockets()
-	} else {
-		t.wholeSockets()
-		t.wholeNodes()
-	}
+	t.whole(m.above[node]) // socket or node, the larger
+	t.whole(m.above[core]) // the other
 	if k.AlignByUncore {
 		t.uncoreCaches()
 	}
-	t.wholeCores()
+	t.whole(core)
 	t.singles()
 	return t.taken
 }
 
-func (t *tally) wholeSockets() {
-	for _, s := range t.socketOrder() {
-		if t.inSocket[s] == t.machine.perSocket && t.need >= t.machine.sockets[s].size {
-			t.takeAll(t.machine.sockets[s].cpus)
-		}
-	}
-}
-
-func (t *tally) wholeNodes() {
-	for _, n := range t.nodeOrder() {
-		if t.inNode[n] == t.machine.nodes[n].size && t.need >= t.machine.nodes[n].size {
-			t.takeAll(t.machine.nodes[n].cpus)
-		}
-	}
-}
-
-func (t *tally) wholeCores() {
-	for _, c := range t.coreOrder() {
-		if t.inCore[c] == t.machine.perCore && t.need >= t.machine.cores[c].size {
-			t.takeAll(t.machine.cores[c].cpus)
+// whole takes the wholly free units of a kind that the request still needs wholly.
+func (t *tally) whole(k kind) {
+	for _, i := range t.order(k) {
+		if u := &t.machine.units[k][i]; t.in[k][i] == u.whole && t.need >= u.size {
+			t.takeAll(u.cpus)
 		}
 	}
 }
 
 func (t *tally) singles() {
-	for _, c := range t.coreOrder() {
-		for cpu := range t.machine.cores[c].cpus.Intersect(t.free).All() {
+	for _, c := range t.order(core) {
+		for cpu := range t.machine.units[core][c].cpus.Intersect(t.free).All() {
 			if t.need == 0 {
 				return
 			}
@@ -105,9 +85,9 @@ func (t *tally) singles() {
 // uncoreCaches takes whole L3 domains while the request needs one. It takes the remainder from the first domain where
 // the lowest cores with a free thread have exactly that number of CPUs.
 func (t *tally) uncoreCaches() {
-	for _, l := range t.l3Order() {
+	for _, l := range t.order(l3) {
 		if t.need >= t.machine.perL3 {
-			t.wholeL3s()
+			t.whole(l3)
 		}
 		if t.need == 0 {
 			return
@@ -119,20 +99,12 @@ func (t *tally) uncoreCaches() {
 	}
 }
 
-func (t *tally) wholeL3s() {
-	for _, l := range t.l3Order() {
-		if t.inL3[l] == t.machine.l3s[l].size && t.need >= t.machine.l3s[l].size {
-			t.takeAll(t.machine.l3s[l].cpus)
-		}
-	}
-}
-
-func (t *tally) partOfL3(l int) {
+func (t *tally) partOfL3(domain int) {
 	cores := (t.need + t.machine.perCore - 1) / t.machine.perCore
 	var lowest cpuset.Set
-	for c := 0; c < len(t.machine.cores) && cores > 0; c++ {
-		if t.inCore[c] > 0 && t.machine.l3Of[c] == l {
-			lowest = lowest.Union(t.machine.cores[c].cpus.Intersect(t.free))
+	for c := 0; c < len(t.machine.units[core]) && cores > 0; c++ {
+		if t.in[core][c] > 0 && t.machine.l3Of[c] == domain {
+			lowest = lowest.Union(t.machine.units[core][c].cpus.Intersect(t.free))
 			cores--
 		}
 	}
@@ -145,37 +117,15 @@ func (t *tally) partOfL3(l int) {
 	}
 }
 
-// The orders sort by free CPUs within the order of the level above, which depends on whether nodes hold sockets or
-// sockets hold nodes.
-
-func (t *tally) socketOrder() []int {
-	if !t.machine.nodesFirst {
-		return fullestFirst(upTo(len(t.machine.sockets)), t.inSocket)
+// order returns the units of a kind, sorted by free CPUs within the order of the kind above.
+func (t *tally) order(k kind) []int {
+	above := t.machine.above[k]
+	if above == k {
+		return fullestFirst(upTo(len(t.machine.units[k])), t.in[k])
 	}
-	return nested(t.nodeOrder(), t.machine.socketsIn, t.inSocket)
-}
-
-func (t *tally) nodeOrder() []int {
-	if t.machine.nodesFirst {
-		return fullestFirst(upTo(len(t.machine.nodes)), t.inNode)
-	}
-	return nested(t.socketOrder(), t.machine.nodesIn, t.inNode)
-}
-
-func (t *tally) l3Order() []int { return nested(t.nodeOrder(), t.machine.l3sIn, t.inL3) }
-
-func (t *tally) coreOrder() []int {
-	if t.machine.nodesFirst {
-		return nested(t.socketOrder(), t.machine.coresInSocket, t.inCore)
-	}
-	return nested(t.nodeOrder(), t.machine.coresInNode, t.inCore)
-}
-
-// nested sorts the inner units of each outer unit, in the order of the outer units.
-func nested(outer []int, inner [][]int, free []int) []int {
 	var list []int
-	for _, o := range outer {
-		list = append(list, fullestFirst(inner[o], free)...)
+	for _, outer := range t.order(above) {
+		list = append(list, fullestFirst(t.machine.within[above][k][outer], t.in[k])...)
 	}
 	return list
 }

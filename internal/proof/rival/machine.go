@@ -17,22 +17,30 @@ var ErrTopology = errors.New("topology unusable")
 type Machine struct {
 	// given are the CPUs to pick from; broken are the CPUs of cores that have other CPUs too.
 	given, broken cpuset.Set
-	// place maps a CPU id to the indices of the CPU's units.
-	place [cpuset.Max]place
-	// The units, by ascending id.
-	sockets, nodes, l3s, cores []unit
-	// CPUs of a whole unit as the pickers expect them: an average.
-	perSocket, perL3, perCore int
-	// nodesFirst is true when a NUMA node holds a socket or more.
-	nodesFirst bool
-	// The units in each socket and node, and the L3 domain of each core.
-	nodesIn, coresInSocket        [][]int
-	socketsIn, l3sIn, coresInNode [][]int
-	l3Of                          []int
+	// place maps a CPU id to the indices of the CPU's units, or none.
+	place [cpuset.Max][kinds]int
+	// units are the units of each kind, by ascending id.
+	units [kinds][]unit
+	// perL3 and perCore are how many CPUs a whole unit has on average.
+	perL3, perCore int
+	// above is the kind in whose order the kubelet takes the units of a kind. The first kind is above itself.
+	above [kinds]kind
+	// within are, for each unit of the first kind, its units of the second kind. The first kind is socket or node.
+	within [l3][kinds][][]int
+	// l3Of is the L3 domain of each core.
+	l3Of []int
 }
 
-// place is where a CPU is: an index for each kind of unit, or none.
-type place struct{ socket, node, l3, core int }
+// kind is a kind of unit.
+type kind int
+
+const (
+	socket kind = iota
+	node
+	l3
+	core
+	kinds
+)
 
 const none = -1
 
@@ -41,6 +49,8 @@ type unit struct {
 	id   int
 	cpus cpuset.Set
 	size int
+	// whole is how many free CPUs the kubelet demands of a wholly free unit.
+	whole int
 }
 
 // Compile prepares a topology. The CPUs to pick from are the online CPUs that are neither reserved nor isolated. CPUs
@@ -50,23 +60,24 @@ func Compile(t *topology.Topology) (*Machine, error) {
 	kept := t.Reserved.Union(t.Isolated)
 	m := &Machine{given: t.Online.Difference(kept)}
 	for _, s := range t.Sockets {
-		m.sockets = add(m.sockets, int(s.ID), s.CPUs)
+		m.add(socket, int(s.ID), s.CPUs)
 	}
 	for _, n := range t.Nodes {
-		m.nodes = add(m.nodes, int(n.ID), n.CPUs)
+		m.add(node, int(n.ID), n.CPUs)
 	}
 	for _, l := range t.L3 {
-		m.l3s = add(m.l3s, int(l.ID), l.CPUs)
+		m.add(l3, int(l.ID), l.CPUs)
 	}
 	for _, c := range t.Cores {
-		m.cores = add(m.cores, int(c.ID), c.CPUs)
+		m.add(core, int(c.ID), c.CPUs)
 		if c.CPUs.Intersects(kept) {
 			m.broken = m.broken.Union(c.CPUs)
 		}
 	}
-	m.sockets = add(m.sockets, none, t.Online.Difference(all(m.sockets)))
-	m.nodes = add(m.nodes, none, t.Online.Difference(all(m.nodes)))
-	for _, units := range [][]unit{m.sockets, m.nodes, m.l3s, m.cores} {
+	for _, k := range []kind{socket, node} {
+		m.add(k, none, t.Online.Difference(all(m.units[k])))
+	}
+	for _, units := range m.units {
 		slices.SortFunc(units, func(a, b unit) int { return cmp.Compare(a.id, b.id) })
 	}
 	if err := m.locate(t.Online); err != nil {
@@ -80,11 +91,10 @@ func Compile(t *topology.Topology) (*Machine, error) {
 func (m *Machine) CPUs() cpuset.Set { return m.given }
 
 // add appends a unit, unless it has no CPU (a NUMA node of memory only).
-func add(units []unit, id int, cpus cpuset.Set) []unit {
-	if cpus.IsEmpty() {
-		return units
+func (m *Machine) add(k kind, id int, cpus cpuset.Set) {
+	if !cpus.IsEmpty() {
+		m.units[k] = append(m.units[k], unit{id: id, cpus: cpus, size: cpus.Size(), whole: cpus.Size()})
 	}
-	return append(units, unit{id: id, cpus: cpus, size: cpus.Size()})
 }
 
 // all returns the CPUs of all units.
@@ -98,38 +108,44 @@ func all(units []unit) cpuset.Set {
 
 func (m *Machine) locate(online cpuset.Set) error {
 	for cpu := range online.All() {
-		p := place{index(m.sockets, cpu), index(m.nodes, cpu), index(m.l3s, cpu), index(m.cores, cpu)}
-		if p.core == none {
+		for k, units := range m.units {
+			m.place[cpu][k] = slices.IndexFunc(units, func(u unit) bool { return u.cpus.Contains(cpu) })
+		}
+		if m.place[cpu][core] == none {
 			return fmt.Errorf("compile: CPU %d: %w: in no core", cpu, ErrTopology)
 		}
-		m.place[cpu] = p
 	}
-	if len(m.cores) == 0 {
+	if len(m.units[core]) == 0 {
 		return fmt.Errorf("compile: %w: no CPU", ErrTopology)
 	}
-	for _, c := range m.cores {
+	for _, c := range m.units[core] {
 		first, _ := c.cpus.Min()
-		m.l3Of = append(m.l3Of, m.place[first].l3)
+		m.l3Of = append(m.l3Of, m.place[first][l3])
 	}
 	return nil
 }
 
-func index(units []unit, cpu int) int {
-	return slices.IndexFunc(units, func(u unit) bool { return u.cpus.Contains(cpu) })
-}
-
-// nest computes which units each unit contains, and the averages, rounded down.
+// nest computes which units each unit contains, and the averages, rounded down. The kubelet compares a socket and a
+// core with the average.
 func (m *Machine) nest(total int) {
-	m.perSocket, m.perCore = total/len(m.sockets), total/len(m.cores)
-	if len(m.l3s) > 0 {
-		m.perL3 = total / len(m.l3s)
+	for _, k := range []kind{socket, core} {
+		for i := range m.units[k] {
+			m.units[k][i].whole = total / len(m.units[k])
+		}
 	}
-	m.nodesFirst = len(m.sockets) >= len(m.nodes)
-	m.nodesIn = within(m.sockets, m.nodes)
-	m.socketsIn = within(m.nodes, m.sockets)
-	m.l3sIn = within(m.nodes, m.l3s)
-	m.coresInNode = within(m.nodes, m.cores)
-	m.coresInSocket = within(m.sockets, m.cores)
+	m.perCore = m.units[core][0].whole
+	if len(m.units[l3]) > 0 {
+		m.perL3 = total / len(m.units[l3])
+	}
+	m.above = [kinds]kind{socket: socket, node: socket, l3: node, core: node}
+	if len(m.units[socket]) >= len(m.units[node]) { // a NUMA node holds a socket or more
+		m.above = [kinds]kind{socket: node, node: node, l3: node, core: socket}
+	}
+	for outer := range m.within {
+		for inner := range m.units {
+			m.within[outer][inner] = within(m.units[outer], m.units[inner])
+		}
+	}
 }
 
 // within returns, for each outer unit, the inner units that share a CPU with it.
@@ -147,18 +163,17 @@ func within(outer, inner []unit) [][]int {
 
 // tally counts the free CPUs of every unit while a picker takes CPUs.
 type tally struct {
-	machine                        *Machine
-	free, taken                    cpuset.Set
-	need                           int
-	inSocket, inNode, inL3, inCore []int
+	machine     *Machine
+	free, taken cpuset.Set
+	need        int
+	in          [kinds][]int // free CPUs of each unit
 }
 
 // count starts a tally to take n of the free CPUs; it ignores CPUs that are not in m.given.
 func (m *Machine) count(free cpuset.Set, n int) *tally {
-	t := &tally{
-		machine: m, free: free.Intersect(m.given), need: n,
-		inSocket: make([]int, len(m.sockets)), inNode: make([]int, len(m.nodes)),
-		inL3: make([]int, len(m.l3s)), inCore: make([]int, len(m.cores)),
+	t := &tally{machine: m, free: free.Intersect(m.given), need: n}
+	for k, units := range m.units {
+		t.in[k] = make([]int, len(units))
 	}
 	for cpu := range t.free.All() {
 		t.change(cpu, 1)
@@ -167,12 +182,10 @@ func (m *Machine) count(free cpuset.Set, n int) *tally {
 }
 
 func (t *tally) change(cpu, by int) {
-	p := t.machine.place[cpu]
-	t.inSocket[p.socket] += by
-	t.inNode[p.node] += by
-	t.inCore[p.core] += by
-	if p.l3 != none {
-		t.inL3[p.l3] += by
+	for k, i := range t.machine.place[cpu] {
+		if i != none {
+			t.in[k][i] += by
+		}
 	}
 }
 
