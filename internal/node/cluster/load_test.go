@@ -240,7 +240,7 @@ func TestAwayIsNoticed(t *testing.T) {
 				t.Fatal("nothing is noticed")
 			}
 			server.set(nil)
-			time.Sleep(apiclient.FollowRetryMax + 3*assembleEvery)
+			time.Sleep(2*apiclient.FollowRetryMax + 3*assembleEvery) // the jitter at most doubles a pause
 			if away := c.Snapshot().Away; away != nil {
 				t.Fatal("still away:", away)
 			}
