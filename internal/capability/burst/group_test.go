@@ -170,12 +170,12 @@ func TestYield(t *testing.T) {
 		if got := g.Limited(&pool); got != "the pod is being resized" {
 			t.Errorf("%s: limited by %q", end, got)
 		}
-		if e := pod.Extra(g, 50000); e.Quota != 2.5 || e.Burst != 0 || !pod.Raised() {
+		if e := pod.Extra(g); e.Quota != 2.5 || e.Burst != 0 || !pod.Raised() {
 			t.Errorf("%s: the pod has %+v more, raised %v, while it is resized", end, e, pod.Raised())
 		}
 		debug := burst.Pod{Groups: pod.Groups}
 		debug.SetUnlimited(time.Hour, "debug")
-		if e := debug.Extra(g, 50000); e.Quota != 0 || debug.Raised() {
+		if e := debug.Extra(g); e.Quota != 0 || debug.Raised() {
 			t.Errorf("%s: a pod with a container that has no limit has %+v more while it is resized", end, e)
 		}
 		now := time.Hour + burst.YieldFor
@@ -191,7 +191,7 @@ func TestYield(t *testing.T) {
 			t.Errorf("%s: the pod is raised: %v; other containers of it may still be resized", end, pod.Raised())
 		}
 		burst.Divide(&pool, time.Hour+burst.YieldFor, []*burst.Group{g})
-		if e := pod.Extra(nil, 0); e.Quota != 0 || pod.Raised() {
+		if e := pod.Extra(nil); e.Quota != 0 || pod.Raised() {
 			t.Errorf("%s: the pod has %+v more afterwards", end, e)
 		}
 	}
@@ -199,7 +199,7 @@ func TestYield(t *testing.T) {
 	if quota, kernel := low.Yield(time.Hour); quota || kernel {
 		t.Errorf("a group at its limit has to be written: %v, %v", quota, kernel)
 	}
-	if pod := (burst.Pod{Groups: []*burst.Group{low}}); pod.Raised() || pod.Extra(nil, 0).Quota != 0 {
+	if pod := (burst.Pod{Groups: []*burst.Group{low}}); pod.Raised() || pod.Extra(nil).Quota != 0 {
 		t.Error("the pod of a group at its limit is raised for a resize")
 	}
 }

@@ -105,15 +105,12 @@ func (p *Pod) saves() unit.CPUs {
 	return sum
 }
 
-// Extra returns what the pod must let through once changing has this quota in its period; changing is nil for no group.
-func (p *Pod) Extra(changing *Group, quota unit.Micros) Extra {
+// Extra returns what the pod must let through at the present quotas of its groups. If no group is above its limit, Extra
+// names changing, the group that has changed; changing is nil for no group.
+func (p *Pod) Extra(changing *Group) Extra {
 	e := Extra{Burst: p.saves()}
 	for _, g := range p.Groups {
-		standing := g.Facts.Standing
-		if g == changing {
-			standing = quota
-		}
-		if g.Facts.LimitQuota > 0 && (standing > g.Facts.LimitQuota || p.keeps(g)) {
+		if g.Facts.LimitQuota > 0 && (g.Raised() || p.keeps(g)) {
 			e.Quota += 2*g.Ceiling() - g.Facts.Limit()
 			e.Workload = g.Name
 		}

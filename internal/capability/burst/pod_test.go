@@ -28,6 +28,7 @@ func saver(name string) *burst.Group {
 
 func TestPodLetsThroughWhatItsContainersMay(t *testing.T) {
 	low, raised, other, saving := container("low", 50000), container("raised", 150000), container("other", 150000), saver("saver")
+	rising, falling := container("low", 50000), container("raised", 150000)
 	undecided, foreign := container("undecided", 150000), saver("foreign")
 	undecided.Facts.LimitQuota, foreign.ForeignBurst = 0, true
 	for _, c := range []struct {
@@ -40,20 +41,23 @@ func TestPodLetsThroughWhatItsContainersMay(t *testing.T) {
 	}{
 		{"none stands above its limit", []*burst.Group{low}, nil, 0, burst.Extra{Workload: "low"}, false},
 		{"twice 1.5 less 0.5 for each that does", []*burst.Group{low, raised, other}, nil, 0, burst.Extra{Quota: 5, Workload: "other"}, true},
-		{"one is about to rise", []*burst.Group{low, saving}, low, 150000, burst.Extra{Quota: 2.5, Burst: 0.5, Workload: "low"}, false},
-		{"one is about to fall", []*burst.Group{raised}, raised, 50000, burst.Extra{Workload: "raised"}, true},
+		{"one is about to rise", []*burst.Group{rising, saving}, rising, 150000, burst.Extra{Quota: 2.5, Burst: 0.5, Workload: "low"}, false},
+		{"one is about to fall", []*burst.Group{falling}, falling, 50000, burst.Extra{Workload: "raised"}, true},
 		{"a limit is not known", []*burst.Group{undecided}, nil, 0, burst.Extra{Workload: "undecided"}, true},
 		{"the burst of each that saves", []*burst.Group{saving, saving, foreign}, nil, 0, burst.Extra{Burst: 1, Workload: "saver"}, false},
 		{"no container", nil, nil, 0, burst.Extra{}, false},
 	} {
 		p := burst.Pod{Groups: c.groups}
-		got := p.Extra(c.changing, c.quota)
+		if p.Raised() != c.raised || p.Saves() != (c.want.Burst > 0) {
+			t.Errorf("%s: raised %v, saves %v", c.what, p.Raised(), p.Saves())
+		}
+		if c.changing != nil {
+			c.changing.Facts.Standing = c.quota
+		}
+		got := p.Extra(c.changing)
 		got.Why = ""
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.what, diff)
-		}
-		if p.Raised() != c.raised || p.Saves() != (c.want.Burst > 0) {
-			t.Errorf("%s: raised %v, saves %v", c.what, p.Raised(), p.Saves())
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/berth-project/berth/internal/capability/burst"
 	"github.com/berth-project/berth/internal/engine/reconcile"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Pod is the group of a pod, whose quota the kubelet computed from the limits of the pod's containers. burst.Pod
@@ -35,7 +34,7 @@ func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighb
 	more = p.beside.take(others, first)
 	p.law.SetUnlimited(now, p.beside.names())
 	if p.law.Raised() || p.law.Saves() {
-		moves = p.Wanted(nil, 0)
+		moves = p.Wanted(nil)
 	}
 	p.law.Limit = p.Own()
 	if p.Burst != nil {
@@ -51,9 +50,10 @@ func (p *Pod) Gather(now time.Duration, bursting []*burst.Group, others []Neighb
 	return moves, more
 }
 
-// Wanted returns the values that the pod must have once changing, if any, has this quota in its period.
-func (p *Pod) Wanted(changing *burst.Group, quota unit.Micros) []reconcile.Move {
-	return p.Moves(p.law.Extra(changing, quota))
+// Wanted returns the values that the pod must have at the present quotas of its containers. changing is the container
+// that has changed, nil for none.
+func (p *Pod) Wanted(changing *burst.Group) []reconcile.Move {
+	return p.Moves(p.law.Extra(changing))
 }
 
 // Charge charges what the containers that do not burst used up to now.

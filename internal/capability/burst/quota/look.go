@@ -221,7 +221,7 @@ func (q *Groups) move(m *Group, own ...reconcile.Move) {
 	}
 	q.moves = append(q.moves, own...)
 	if pod := q.set.pods[m.workload.Pod.Group]; pod != nil {
-		q.moves = append(q.moves, pod.Wanted(&m.law, m.law.Facts.Standing)...)
+		q.moves = append(q.moves, pod.Wanted(&m.law)...)
 	}
 	q.moves = append(q.moves, m.below()...)
 }
