@@ -230,9 +230,18 @@ func hasSysNice() (has, known bool) {
 
 // ownStatus returns a field of the calling thread in /proc/thread-self/status, or "" if the field is missing.
 func ownStatus(field string) (string, error) {
-	data, err := os.ReadFile("/proc/thread-self/status")
+	value, err := statusField("/proc/thread-self/status", field)
 	if err != nil {
 		return "", fmt.Errorf("own status: %w", err)
+	}
+	return value, nil
+}
+
+// statusField returns a field of a status file, or "" if the field is missing.
+func statusField(file, field string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err //nolint:wrapcheck // the callers say what they want, and the error names the file
 	}
 	for line := range strings.Lines(string(data)) {
 		if value, is := strings.CutPrefix(line, field+":"); is {

@@ -1,11 +1,9 @@
 package kernel
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
@@ -160,18 +158,13 @@ func withoutSlice(tid int) (Scheduled, error) {
 // ThreadProcess returns the process of a thread. The error is fs.ErrNotExist for a thread that has ended.
 func ThreadProcess(tid int) (int, error) {
 	name := fmt.Sprintf("/proc/%d/status", tid)
-	data, err := os.ReadFile(name)
+	text, err := statusField(name, "Tgid")
 	if err != nil {
 		return 0, fmt.Errorf("process of thread %d: %w", tid, err)
 	}
-	for line := range bytes.Lines(data) {
-		if text, is := bytes.CutPrefix(line, []byte("Tgid:")); is {
-			pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
-			if err != nil {
-				return 0, fmt.Errorf("%s: Tgid %q: %w", name, text, ErrMalformed)
-			}
-			return pid, nil
-		}
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s: Tgid %q: %w", name, text, ErrMalformed)
 	}
-	return 0, fmt.Errorf("%s: no Tgid: %w", name, ErrMalformed)
+	return pid, nil
 }
