@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -183,49 +184,74 @@ func WriteAgentTable(w io.Writer, r *AgentReport) error {
 	return p.Err()
 }
 
-// ProcessCPU returns the CPU time of all threads of a process, from the first column (nanoseconds) of
-// /proc/PID/task/TID/schedstat. /proc/PID/stat counts in ticks of 10 ms and would round most of an agent's work away.
-// The time of an ended thread is lost; Go's runtime keeps the agent's threads.
+// ProcessCPU returns the CPU time of all threads of a process from their schedstat. /proc/PID/stat counts in ticks of 10
+// ms and would round most of an agent's work away. The time of an ended thread is lost; Go's runtime keeps the agent's
+// threads.
 func ProcessCPU(pid int) (time.Duration, error) {
-	dir := fmt.Sprintf("/proc/%d/task", pid)
-	threads, err := os.ReadDir(dir)
+	total, _, err := schedstat(os.DirFS("/"), pid, ran)
 	if err != nil {
 		return 0, fmt.Errorf("CPU time of %d: %w", pid, err)
-	}
-	var total time.Duration
-	for _, thread := range threads {
-		data, err := os.ReadFile(dir + "/" + thread.Name() + "/schedstat")
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("CPU time of %d: %w", pid, err)
-		}
-		first, _, _ := strings.Cut(string(data), " ")
-		ns, err := strconv.ParseInt(first, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("CPU time of %d: schedstat %q: %w", pid, data, err)
-		}
-		total += time.Duration(ns)
 	}
 	return total, nil
 }
 
+// Columns of a schedstat file: the nanoseconds that a thread ran, and those that it was ready to run without a CPU.
+const (
+	ran = iota
+	waited
+)
+
+// schedstat returns the sum of a column of proc/PID/task/TID/schedstat for the threads of a process, since each thread
+// began. ok is false if the kernel does not report it (CONFIG_SCHED_INFO).
+func schedstat(files fs.FS, pid, column int) (sum time.Duration, ok bool, err error) {
+	tasks := fmt.Sprintf("proc/%d/task", pid)
+	threads, err := fs.ReadDir(files, tasks)
+	if err != nil {
+		return 0, false, fmt.Errorf("threads: %w", err)
+	}
+	for _, thread := range threads {
+		text, err := fs.ReadFile(files, tasks+"/"+thread.Name()+"/schedstat")
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the thread ended, or there is no such file
+		}
+		if err != nil {
+			return 0, false, fmt.Errorf("schedstat: %w", err)
+		}
+		var columns [3]int64
+		if _, err := fmt.Sscan(string(text), &columns[0], &columns[1], &columns[2]); err != nil {
+			return 0, false, fmt.Errorf("schedstat %q: %w", text, err)
+		}
+		sum, ok = sum+time.Duration(columns[column]), true
+	}
+	return sum, ok, nil
+}
+
 // PeakRSS returns VmHWM of /proc/PID/status in MiB.
 func PeakRSS(pid int) (float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	kib, err := number(os.DirFS("/"), fmt.Sprintf("proc/%d/status", pid), "VmHWM:")
+	if err == nil && kib < 0 {
+		err = fmt.Errorf("no VmHWM: %w", ErrChild)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("memory of %d: %w", pid, err)
 	}
-	for line := range strings.Lines(string(data)) {
-		fields := strings.Fields(line)
-		if len(fields) >= 2 && fields[0] == "VmHWM:" {
-			kib, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				return 0, fmt.Errorf("memory of %d: %q: %w", pid, line, err)
-			}
-			return kib / 1024, nil
-		}
+	return float64(kib) / 1024, nil
+}
+
+// number returns the number after a name at the beginning of a line, or -1 if the kernel has no such line. The first
+// line does not count.
+func number(files fs.FS, file, name string) (int64, error) {
+	data, err := fs.ReadFile(files, file)
+	if err != nil {
+		return 0, err //nolint:wrapcheck // the callers say what they want, and the error names the file
 	}
-	return 0, fmt.Errorf("memory of %d: no VmHWM: %w", pid, ErrChild)
+	_, rest, found := strings.Cut(string(data), "\n"+name)
+	if !found {
+		return -1, nil
+	}
+	var n int64
+	if _, err := fmt.Sscan(rest, &n); err != nil {
+		return 0, fmt.Errorf("%s of %s: %w", name, file, err)
+	}
+	return n, nil
 }

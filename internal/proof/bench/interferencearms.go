@@ -223,8 +223,8 @@ type spentAll struct {
 }
 
 func (o InterferenceOptions) spent(server, hogs *Stage) (s spentAll, err error) {
-	if s.waited, s.waits, err = waited(o.Root, server.child.PID()); err != nil {
-		return s, err
+	if s.waited, s.waits, err = schedstat(o.Root.FS(), server.child.PID(), waited); err != nil {
+		return s, fmt.Errorf("bench interference: server: %w", err)
 	}
 	all, err := kernel.CPUsSpent(o.Root)
 	if err != nil {

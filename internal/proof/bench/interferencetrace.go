@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"strconv"
 	"time"
 
 	"github.com/berth-project/berth/internal/linux/hostfs"
@@ -134,30 +131,4 @@ func (t *together) pass(now time.Duration) {
 			}
 		}
 	}
-}
-
-// waited returns how long the threads of a process were ready to run without a CPU, since each thread began. ok is
-// false if the kernel does not report it (CONFIG_SCHED_INFO).
-func waited(root *hostfs.Root, process int) (sum time.Duration, ok bool, err error) {
-	tasks := fmt.Sprintf("proc/%d/task", process)
-	threads, err := root.ReadDir(tasks)
-	if err != nil {
-		return 0, false, fmt.Errorf("threads of the server: %w", err)
-	}
-	for _, thread := range threads {
-		text, err := root.ReadFile(tasks + "/" + thread.Name() + "/schedstat")
-		fields := bytes.Fields(text)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // the thread ended, or there is no such file
-		case err != nil || len(fields) < 3:
-			return 0, false, fmt.Errorf("schedstat of the server, %q: %w", text, err)
-		}
-		n, err := strconv.ParseInt(string(fields[1]), 10, 64)
-		if err != nil {
-			return 0, false, fmt.Errorf("schedstat of the server: %w", err)
-		}
-		sum, ok = sum+time.Duration(n), true
-	}
-	return sum, ok, nil
 }

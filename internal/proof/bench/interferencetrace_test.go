@@ -68,19 +68,19 @@ func TestWaited(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	if _, ok, err := waited(root, 7); ok || err != nil {
+	if _, ok, err := schedstat(root.FS(), 7, waited); ok || err != nil {
 		t.Errorf("no schedstat: %v, %v", ok, err)
 	}
 	write("7/schedstat", "1000 20 3\n")
 	write("8/schedstat", "1000 22 3\n")
-	if sum, ok, err := waited(root, 7); sum != 42 || !ok || err != nil {
+	if sum, ok, err := schedstat(root.FS(), 7, waited); sum != 42 || !ok || err != nil {
 		t.Errorf("two threads: %v, %v, %v", sum, ok, err)
 	}
 	write("8/schedstat", "0 0\n")
-	if _, _, err := waited(root, 7); err == nil {
+	if _, _, err := schedstat(root.FS(), 7, waited); err == nil {
 		t.Error("two fields are taken for three")
 	}
-	if _, _, err := waited(root, 5); err == nil {
+	if _, _, err := schedstat(root.FS(), 5, waited); err == nil {
 		t.Error("a process that is not there")
 	}
 }

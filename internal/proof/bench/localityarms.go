@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
@@ -328,19 +327,10 @@ func (s *subject) hugeKiB() (int64, error) {
 // splits returns how many huge pages the kernel has split.
 func (o *LocalityOptions) splits() (int64, error) { return o.number("proc/vmstat", "thp_split_page ") }
 
-// number returns the number after a name, or -1 if the kernel has no such line.
 func (o *LocalityOptions) number(file, name string) (int64, error) {
-	data, err := o.Root.ReadFile(file)
+	n, err := number(o.Root.FS(), file, name)
 	if err != nil {
 		return 0, fmt.Errorf("bench locality: %w", err)
-	}
-	_, rest, found := strings.Cut(string(data), "\n"+name)
-	if !found {
-		return -1, nil
-	}
-	var n int64
-	if _, err := fmt.Sscan(rest, &n); err != nil {
-		return 0, fmt.Errorf("%s of %s: %w", name, file, err)
 	}
 	return n, nil
 }
