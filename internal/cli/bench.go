@@ -92,7 +92,7 @@ the same arrivals: about ten arms a repetition.`,
 				}
 				o.Progress = progressTo(cmd.ErrOrStderr())
 				if f.saved {
-					return coresSaved(cmd, format, o)
+					return measure(cmd, format, o, bench.RunCoresSaved, bench.WriteSavedTable)
 				}
 				return measure(cmd, format, o, bench.RunBurst, bench.WriteTable)
 			})
@@ -100,15 +100,6 @@ the same arrivals: about ten arms a repetition.`,
 	}
 	f.register(cmd)
 	return cmd
-}
-
-// coresSaved searches for limits and prints them.
-func coresSaved(cmd *cobra.Command, format string, o bench.BurstOptions) error {
-	report, err := bench.RunCoresSaved(cmd.Context(), o)
-	if err != nil {
-		return err
-	}
-	return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return bench.WriteSavedTable(w, report) })
 }
 
 func (f *benchBurstFlags) register(cmd *cobra.Command) {

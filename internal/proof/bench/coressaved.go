@@ -67,7 +67,7 @@ func RunCoresSaved(ctx context.Context, o BurstOptions) (*SavedReport, error) {
 	for i := range o.Repetitions {
 		saved, err := o.searchBoth(ctx, i)
 		if err != nil {
-			return nil, fmt.Errorf("bench burst: cores saved: %w", err)
+			return nil, fmt.Errorf("cores saved: %w", err)
 		}
 		r.Repetitions = append(r.Repetitions, saved)
 		quota, berth, noise = append(quota, saved.QuotaOnly), append(berth, saved.Berth), append(noise, saved.Noise)
