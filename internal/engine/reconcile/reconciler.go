@@ -184,14 +184,9 @@ func below(host *cgroup.Host, path string, w wanted) []string {
 	if len(w.below(path)) == 0 {
 		return nil
 	}
-	g, err := host.Group(path, cgroup.CPUSet)
+	below, err := cgroup.Peek(host, path, func(g *cgroup.Group) ([]string, error) { return g.Below(cgroup.CPUSet) }, cgroup.CPUSet)
 	if err != nil {
 		return nil // the check of the group itself reports it
-	}
-	defer g.Close()
-	below, err := g.Below(cgroup.CPUSet)
-	if err != nil {
-		return nil
 	}
 	return below
 }

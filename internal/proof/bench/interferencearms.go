@@ -106,12 +106,8 @@ func (o InterferenceOptions) boundary(ctx context.Context) (b boundary, err erro
 
 // effective returns the CPUs that groups below the place can have.
 func (p Place) effective() (cpuset.Set, error) {
-	parent, err := p.Host.Group(p.Parent)
+	cpus, err := cgroup.Peek(p.Host, p.Parent, (*cgroup.Group).EffectiveCPUs)
 	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("CPUs of the benchmark: %w", err)
-	}
-	cpus, err := parent.EffectiveCPUs()
-	if err = errors.Join(err, parent.Close()); err != nil {
 		return cpuset.Set{}, fmt.Errorf("CPUs of the benchmark: %w", err)
 	}
 	return cpus, nil

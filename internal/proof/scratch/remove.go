@@ -56,15 +56,7 @@ func kill(host *cgroup.Host, path string) error {
 }
 
 func processes(host *cgroup.Host, path string) ([]int, error) {
-	g, err := host.Group(path)
-	if errors.Is(err, cgroup.ErrNoGroup) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer g.Close()
-	pids, err := g.Procs()
+	pids, err := cgroup.Peek(host, path, (*cgroup.Group).Procs)
 	if errors.Is(err, cgroup.ErrNoGroup) {
 		return nil, nil
 	}

@@ -35,13 +35,10 @@ func (g groups) Memory(path string) (locality.Memory, error) {
 // threads implements Options.Threads on the running host. It returns 0 if pages stay: the kernel then examines no
 // thread's memory (update_tasks_nodemask in kernel/cgroup/cpuset.c).
 func threads(host *cgroup.Host, path string) (int, error) {
-	group, err := host.Group(path, cgroup.CPUSet)
-	if err != nil {
-		return 0, err
-	}
-	defer group.Close()
-	if cgroup.KeepsPages(group) {
-		return 0, nil
-	}
-	return host.Threads(group)
+	return cgroup.Peek(host, path, func(group *cgroup.Group) (int, error) {
+		if cgroup.KeepsPages(group) {
+			return 0, nil
+		}
+		return host.Threads(group)
+	}, cgroup.CPUSet)
 }

@@ -55,12 +55,7 @@ const mostOthers = 1024
 // runsIn reports whether this process is in the group itself: the kernel lets it write the groups above. Processes of
 // other containers have no id here.
 func runsIn(host *cgroup.Host, path string) (bool, error) {
-	group, err := host.Group(path)
-	if err != nil {
-		return false, fmt.Errorf("look for the agent's own group: %w", err)
-	}
-	defer group.Close()
-	pids, err := group.OwnProcs()
+	pids, err := cgroup.Peek(host, path, (*cgroup.Group).OwnProcs)
 	if err != nil {
 		return false, fmt.Errorf("look for the agent's own group: %w", err)
 	}
