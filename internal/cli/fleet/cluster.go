@@ -14,9 +14,7 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent/view"
@@ -54,7 +52,7 @@ func Follow(ctx context.Context, cfg *rest.Config, log *slog.Logger) (*Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	own, first := apiclient.New(cfg)
+	topologies, first := apiclient.NewTopologies(cfg)
 	leases, second := apiclient.NewLeases(cfg, namespace)
 	if err := errors.Join(first, second); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
@@ -63,7 +61,7 @@ func Follow(ctx context.Context, cfg *rest.Config, log *slog.Logger) (*Cluster, 
 	c := &Cluster{
 		access: access, server: cfg.Host, log: log, end: end,
 		nodes:      newKind("nodes", apiclient.SourceOf(access.client.Nodes(), ""), &v1.Node{}),
-		topologies: newKind(v1alpha1.NodeTopologyResource, cache.NewListWatchFromClient(own, v1alpha1.NodeTopologyResource, "", fields.Everything()), &v1alpha1.NodeTopology{}),
+		topologies: newKind(v1alpha1.NodeTopologyResource, apiclient.SourceOf(topologies, ""), &v1alpha1.NodeTopology{}),
 		pods:       newKind("pods", apiclient.SourceOf(access.client.Pods(""), simulate.Running), &v1.Pod{}),
 		leases:     newKind("leases", apiclient.SourceOf(leases, ""), &coordination.Lease{}),
 	}

@@ -105,7 +105,7 @@ type cluster struct {
 	options    Options
 	config     *apiclient.Kind[*v1.ConfigMap, *v1.ConfigMapList]
 	leases     *apiclient.Kind[*coordinationv1.Lease, *coordinationv1.LeaseList]
-	topologies rest.Interface
+	topologies *apiclient.Topologies
 	name       string // of the ConfigMap
 
 	nodes []Node
@@ -117,7 +117,7 @@ type cluster struct {
 func connect(o Options) (*cluster, error) {
 	core, first := apiclient.NewCore(o.Config)
 	leases, second := apiclient.NewLeases(o.Config, v1alpha1.DefaultLeaseNamespace)
-	topologies, third := apiclient.New(o.Config)
+	topologies, third := apiclient.NewTopologies(o.Config)
 	if err := errors.Join(first, second, third); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", o.Config.Host, err)
 	}
@@ -177,8 +177,8 @@ func (c *cluster) earlier() bool {
 
 // look reads the progress of each node.
 func (c *cluster) look(ctx context.Context) error {
-	var topologies v1alpha1.NodeTopologyList // empty if the kind no longer exists
-	if err := c.topologies.Get().Resource(v1alpha1.NodeTopologyResource).Do(ctx).Into(&topologies); err != nil && !apierrors.IsNotFound(err) {
+	topologies, err := c.topologies.List(ctx, metav1.ListOptions{}) // empty if the kind no longer exists
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("list %s: %w", v1alpha1.NodeTopologyResource, err)
 	}
 	leases, err := c.leases.List(ctx, metav1.ListOptions{})

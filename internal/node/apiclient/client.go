@@ -17,14 +17,20 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 )
 
-// New returns a client for the kinds of [v1alpha1.GroupVersion]. It always uses JSON: custom resources have no
-// protobuf, which the configuration of Kubernetes' own programs requests. New does not change config. It sends no
-// request, so errors concern only the configuration. The client is safe for concurrent use.
-func New(config *rest.Config) (rest.Interface, error) {
+// Topologies is a client for the NodeTopologies.
+type Topologies = Kind[*v1alpha1.NodeTopology, *v1alpha1.NodeTopologyList]
+
+// NewTopologies returns a Topologies. It always uses JSON: custom resources have no protobuf, which the configuration of
+// Kubernetes' own programs requests. NewTopologies does not change config. It sends no request, so errors concern only
+// the configuration. The client is safe for concurrent use.
+func NewTopologies(config *rest.Config) (*Topologies, error) {
 	own := rest.CopyConfig(config)
 	own.ContentType, own.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	made, err := groupOf(own, v1alpha1.GroupVersion(), v1alpha1.AddToScheme)
-	return made.client, err
+	if err != nil {
+		return nil, err
+	}
+	return kindOf[v1alpha1.NodeTopology, v1alpha1.NodeTopologyList](made, v1alpha1.NodeTopologyResource, ""), nil
 }
 
 // group is a client for the kinds of one group.

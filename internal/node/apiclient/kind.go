@@ -67,6 +67,11 @@ func (s *Single[O]) Update(ctx context.Context, object O, options metav1.UpdateO
 	return s.do(ctx, s.client.Put().Name(object.GetName()).Body(object), &options)
 }
 
+// UpdateStatus replaces the status of an object.
+func (s *Single[O]) UpdateStatus(ctx context.Context, object O, options metav1.UpdateOptions) (O, error) {
+	return s.do(ctx, s.client.Put().Name(object.GetName()).SubResource("status").Body(object), &options)
+}
+
 // Patch changes an object, or a subresource of the object.
 //
 //nolint:revive // The arguments are those of client-go's clients, which stand in for it in tests.

@@ -27,9 +27,6 @@ func NewCore(config *rest.Config) (*Core, error) {
 	return &Core{made}, nil
 }
 
-// REST returns the client for requests to other kinds over the same connection.
-func (c *Core) REST() rest.Interface { return c.group.client }
-
 // Pods returns the client of the pods of a namespace, or of all namespaces if it is empty.
 func (c *Core) Pods(namespace string) *Kind[*v1.Pod, *v1.PodList] {
 	return kindOf[v1.Pod, v1.PodList](c.group, "pods", namespace)

@@ -117,7 +117,7 @@ type clients struct {
 	events       *apiclient.Events
 	leases       leaseClient
 	reviews      reviewer
-	topologies   rest.Interface
+	topologies   *apiclient.Topologies
 }
 
 func connections(config *rest.Config, leaseNamespace string) (clients, error) {
@@ -133,7 +133,7 @@ func connections(config *rest.Config, leaseNamespace string) (clients, error) {
 	c.leases, failed[3] = apiclient.NewLeases(config, leaseNamespace)
 	c.reviews.tokens, failed[4] = apiclient.NewTokenReviews(config)
 	c.reviews.accesses, failed[5] = apiclient.NewAccessReviews(config)
-	c.topologies, failed[6] = apiclient.New(config)
+	c.topologies, failed[6] = apiclient.NewTopologies(config)
 	if err := errors.Join(failed[:]...); err != nil {
 		return clients{}, err
 	}

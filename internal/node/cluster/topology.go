@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/node/apiclient"
@@ -28,7 +27,7 @@ const (
 
 // publisher writes the NodeTopology of the node as it was last published.
 type publisher struct {
-	client rest.Interface
+	client *apiclient.Topologies
 	name   string
 	held   func() bool
 	owner  func() *metav1.OwnerReference
@@ -99,7 +98,7 @@ func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, 
 		changed := p.live.DeepCopy()
 		changed.Spec = *spec
 		p.own(changed)
-		if err := p.put(ctx, changed); err != nil {
+		if err := p.put(ctx, p.client.Update, changed); err != nil {
 			return 0, err
 		}
 	}
@@ -113,22 +112,19 @@ func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, 
 	changed := p.live.DeepCopy()
 	changed.Status = *wanted
 	p.wrote = time.Now()
-	return verifyEvery, p.put(ctx, changed, "status")
+	return verifyEvery, p.put(ctx, p.client.UpdateStatus, changed)
 }
 
 // look reads the object, and creates it if it is missing.
 func (p *publisher) look(ctx context.Context, spec *v1alpha1.NodeTopologySpec) error {
-	found := &v1alpha1.NodeTopology{}
-	err := p.client.Get().Resource(v1alpha1.NodeTopologyResource).Name(p.name).Do(ctx).Into(found)
+	found, err := p.client.Get(ctx, p.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		made := &v1alpha1.NodeTopology{
-			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindNodeTopology},
 			ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"app.kubernetes.io/part-of": "berth"}},
 			Spec:       *spec,
 		}
 		p.own(made)
-		found = &v1alpha1.NodeTopology{}
-		err = p.client.Post().Resource(v1alpha1.NodeTopologyResource).Body(made).Do(ctx).Into(found)
+		found, err = p.client.Create(ctx, made, metav1.CreateOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("NodeTopology %s: %w", p.name, err)
@@ -137,11 +133,11 @@ func (p *publisher) look(ctx context.Context, spec *v1alpha1.NodeTopologySpec) e
 	return nil
 }
 
-func (p *publisher) put(ctx context.Context, object *v1alpha1.NodeTopology, subresource ...string) error {
-	object.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.KindNodeTopology}
-	written := &v1alpha1.NodeTopology{}
-	err := p.client.Put().Resource(v1alpha1.NodeTopologyResource).Name(p.name).SubResource(subresource...).
-		Body(object).Do(ctx).Into(written)
+// update is the method of a client that replaces an object or its status.
+type update func(context.Context, *v1alpha1.NodeTopology, metav1.UpdateOptions) (*v1alpha1.NodeTopology, error)
+
+func (p *publisher) put(ctx context.Context, put update, object *v1alpha1.NodeTopology) error {
+	written, err := put(ctx, object, metav1.UpdateOptions{})
 	if err != nil {
 		return fmt.Errorf("NodeTopology %s: %w", p.name, err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -173,11 +172,11 @@ type machines struct {
 
 // topologyLister lists and watches the NodeTopologies of an API server.
 func topologyLister(config *rest.Config) (cache.ListerWatcher, error) {
-	client, err := apiclient.New(config)
+	client, err := apiclient.NewTopologies(config)
 	if err != nil {
 		return nil, err
 	}
-	return cache.NewListWatchFromClient(client, v1alpha1.NodeTopologyResource, "", fields.Everything()), nil
+	return apiclient.SourceOf(client, ""), nil
 }
 
 // watchTopologies follows the NodeTopologies until ctx ends. The function that it returns reports whether they were

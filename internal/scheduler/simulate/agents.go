@@ -2,12 +2,12 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -46,18 +46,17 @@ func (a *Agents) silent(node string) string {
 
 // listAgents reads the Leases in the scheduler's default namespace. Without permission it sets Unknown and returns no
 // error.
-func listAgents(ctx context.Context, client rest.Interface) (Agents, error) {
-	path := "/apis/coordination.k8s.io/v1/namespaces/" + v1alpha1.DefaultLeaseNamespace + "/leases"
-	data, err := client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
+func listAgents(ctx context.Context, cfg *rest.Config) (Agents, error) {
+	client, err := apiclient.NewLeases(cfg, v1alpha1.DefaultLeaseNamespace)
+	if err != nil {
+		return Agents{}, err
+	}
+	list, err := client.List(ctx, metav1.ListOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
 		return Agents{At: time.Now(), Unknown: err.Error()}, nil
 	}
 	if err != nil {
 		return Agents{}, err //nolint:wrapcheck // wrapped by Observe
-	}
-	var list coordinationv1.LeaseList
-	if err := json.Unmarshal(data, &list); err != nil {
-		return Agents{}, fmt.Errorf("decode: %w", err)
 	}
 	return AgentsOf(time.Now(), list.Items), nil
 }

@@ -37,7 +37,7 @@ func Observe(ctx context.Context, cfg *rest.Config) (Objects, error) {
 	if err != nil {
 		return Objects{}, fmt.Errorf("list nodetopologies of %s: %w", cfg.Host, err)
 	}
-	agents, err := listAgents(ctx, client.REST())
+	agents, err := listAgents(ctx, cfg)
 	if err != nil {
 		return Objects{}, fmt.Errorf("list leases of %s: %w", cfg.Host, err)
 	}
@@ -63,12 +63,11 @@ func Live(nodes []v1.Node, topologies []v1alpha1.NodeTopology, agents Agents) Ob
 }
 
 func listTopologies(ctx context.Context, cfg *rest.Config) ([]v1alpha1.NodeTopology, error) {
-	client, err := apiclient.New(cfg)
+	client, err := apiclient.NewTopologies(cfg)
 	if err != nil {
 		return nil, err
 	}
-	var list v1alpha1.NodeTopologyList
-	err = client.Get().Resource(v1alpha1.NodeTopologyResource).Do(ctx).Into(&list)
+	list, err := client.List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, ErrNoTopologies
 	}
