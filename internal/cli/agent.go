@@ -41,7 +41,7 @@ func loadState(cmd *cobra.Command, path string) (v1alpha1.AgentConfig, error) {
 
 // sayElsewhere prints where a command reads state without the agent's file.
 func sayElsewhere(cmd *cobra.Command, path, stateDir string) {
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: no %s, looking in %s\n", path, stateDir)
+	printNote(cmd, "no %s, looking in %s", path, stateDir)
 }
 
 // whereChanged returns the state directory for a command that restores values. It tolerates an error in the agent's
@@ -55,7 +55,8 @@ func whereChanged(cmd *cobra.Command, path string) (stateDir string, isThere boo
 	if !known {
 		return "", true, fmt.Errorf("%w; the file has no line stateDir that says where the state is all the same", err)
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %v\nnote: looking in %s all the same\n", err, stateDir)
+	printNote(cmd, "%v", err)
+	printNote(cmd, "looking in %s all the same", stateDir)
 	return stateDir, true, nil
 }
 

@@ -181,7 +181,7 @@ func (f *memoryFlags) show(cmd *cobra.Command, g *globals, args []string, format
 		case err == nil:
 			r.Workloads = append(r.Workloads, w)
 		case all: // among all workloads, some may wait for their groups
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s: %v\n", t.name, err)
+			printNote(cmd, "%s: %v", t.name, err)
 		default:
 			return g.hostError(fmt.Errorf("%s: %w", t.name, err))
 		}

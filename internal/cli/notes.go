@@ -7,10 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// printNotes prints notes for people. They are not on standard output, which scripts read.
+// printNote prints a note for people. It is not on standard output, which scripts read.
+func printNote(cmd *cobra.Command, format string, args ...any) {
+	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: "+format+"\n", args...)
+}
+
+// printNotes prints notes for people.
 func printNotes(cmd *cobra.Command, notes []string) {
 	for _, note := range notes {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+		printNote(cmd, "%s", note)
 	}
 }
 

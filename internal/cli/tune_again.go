@@ -44,7 +44,7 @@ func (j *tuneJob) leaveOut(all []tune.Setting) []tune.Setting {
 	return slices.DeleteFunc(all, func(s tune.Setting) bool {
 		out := s.Support == knob.ReadOnly && (s.Knob == tune.UnitMems || knob.IsPool(s.File))
 		if out {
-			_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s is left out: %s\n", s.Name(), s.Why)
+			printNote(j.cmd, "%s is left out: %s", s.Name(), s.Why)
 		}
 		return out
 	})

@@ -177,7 +177,7 @@ func (j *tuneJob) compare(name string, o switchback.Options, keep bool) (found c
 		o.Record = record
 		result, err := switchback.Compare(j.cmd.Context(), switched{u, order, kernel.Monotonic() + o.For + mostEnd}, o)
 		if errors.Is(err, context.Canceled) { // Run only says "interrupted"
-			_, _ = fmt.Fprintln(j.cmd.ErrOrStderr(), "note: the host is as before; the comparison has no verdict")
+			printNote(j.cmd, "the host is as before; the comparison has no verdict")
 		}
 		if err != nil {
 			return fmt.Errorf("bench %s: %w", name, err)
@@ -226,7 +226,7 @@ func (j *tuneJob) benchable(whole profile.Document) (tuner.Order, error) {
 		return tuner.Order{}, fmt.Errorf("%w: profile %s has boot arguments, which need a boot between two runs", ErrUnsupported, whole.Name)
 	}
 	for _, s := range parts.Left {
-		_, _ = fmt.Fprintf(j.cmd.ErrOrStderr(), "note: %s is left as it is: %s\n", s.Name(), s.Why)
+		printNote(j.cmd, "%s is left as it is: %s", s.Name(), s.Why)
 	}
 	if !slices.ContainsFunc(parts.Write, func(s tune.Setting) bool { return !s.Stands() }) {
 		return tuner.Order{}, fmt.Errorf("profile %s changes nothing on this host: there is nothing to compare", whole.Name)

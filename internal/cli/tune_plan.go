@@ -57,7 +57,7 @@ machine, for example because it names CPUs that the machine does not have.`,
 				return err
 			}
 			if plan, err = g.held(cmd, config, plan); err != nil {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: it is not known whether the agent holds a setting: %v\n", err)
+				printNote(cmd, "it is not known whether the agent holds a setting: %v", err)
 			}
 			return show(cmd.OutOrStdout(), format, plan, func(w io.Writer) error { return printPlan(w, plan) })
 		}),

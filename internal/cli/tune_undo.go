@@ -308,7 +308,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 		return // an apply or an undo is running
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: a host profile is due to be undone: %v\n", err)
+		printNote(cmd, "a host profile is due to be undone: %v", err)
 		return
 	}
 	printNotes(cmd, u.Notes())

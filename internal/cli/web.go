@@ -146,7 +146,7 @@ func (o *webOptions) serve(cmd *cobra.Command, what string, page func(context.Co
 	if err := writeLink(cmd, l.Addr().String()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s; Ctrl-C ends it\n", what)
+	printNote(cmd, "%s; Ctrl-C ends it", what)
 	return page(cmd.Context(), l)
 }
 
@@ -198,7 +198,7 @@ func showRecording(cmd *cobra.Command, name string, port uint16) error {
 	if err := writeLink(cmd, l.Addr().String()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: %s of %s; Ctrl-C ends it\n", unit.Count(recording.Frames, "moment"), name)
+	printNote(cmd, "%s of %s; Ctrl-C ends it", unit.Count(recording.Frames, "moment"), name)
 	return recording.Serve(cmd.Context(), l, slog.New(slog.DiscardHandler))
 }
 
