@@ -49,15 +49,29 @@ func decode(data []byte, target any, w walker) FieldErrors {
 	if !ok {
 		return FieldErrors{{Value: Show(tree), Allowed: "an object of fields"}}
 	}
-	problems = w.prune(object, target)
-	rest, err := json.Marshal(object)
+	return append(w.prune(object, target), fill(target, object, string(data))...)
+}
+
+// DecodeObject fills target, a pointer to a struct, from an object of Kubernetes. It reports every field that is
+// unknown or has the wrong kind of value. The codecs of the API machinery refuse the same objects, but report less.
+// Without problems target has everything in the object; with problems the object has lost these fields.
+func DecodeObject(object map[string]any, target any) FieldErrors {
+	if problems := (walker{foreign: true}).prune(object, target); len(problems) > 0 {
+		return problems
+	}
+	return fill(target, object, object)
+}
+
+// fill decodes an object. A problem is a value that only its own type can check; shown is the object in its message.
+func fill(target any, object map[string]any, shown any) FieldErrors {
+	data, err := json.Marshal(object)
 	if err == nil {
-		err = json.Unmarshal(rest, target)
+		err = json.Unmarshal(data, target)
 	}
 	if err != nil {
-		problems = append(problems, FieldError{Value: Show(string(data)), Allowed: fmt.Sprintf("a readable document: %v", err)})
+		return FieldErrors{{Value: Show(shown), Allowed: fmt.Sprintf("a readable document: %v", err)}}
 	}
-	return problems
+	return nil
 }
 
 // unnamed returns the later problems whose field no earlier problem names. A problem names its field, every field

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,8 +17,16 @@ import (
 // maxQuantity bounds the length of a quantity in bytes, far above any meaningful quantity.
 const maxQuantity = 32
 
+// mostNested bounds the nesting of a document whose parser has no bound: recursion must end before the stack overflows.
+const mostNested = 64
+
+// walker compares a document with the Go type that it will be decoded into.
 type walker struct {
-	lenient  bool // unknown fields are removed without a report
+	lenient bool // unknown fields are removed without a report
+	// foreign is true for objects of Kubernetes: their types may have an UnmarshalJSON of their own, and no rules of
+	// Berth hold for them.
+	foreign  bool
+	depth    int
 	problems FieldErrors
 }
 
@@ -35,23 +44,26 @@ func (w *walker) check(path string, value any, t reflect.Type) bool {
 	if value == nil {
 		return true // null is how YAML writes a field that is left out
 	}
+	w.depth++
+	defer func() { w.depth-- }()
 	_, nested := value.(map[string]any)
 	switch {
+	case w.depth > mostNested:
+		return w.refuse(path, value, fmt.Sprintf("nesting of at most %d levels", mostNested))
 	case t == reflect.TypeFor[resource.Quantity]():
 		return w.quantity(path, value)
 	case t == reflect.TypeFor[ProfileValue](), t == reflect.TypeFor[ProfileSetting]() && !nested:
 		return w.profileValue(path, value)
-	}
-	switch t.Kind() {
-	case reflect.Interface:
+	case w.foreign && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return w.custom(path, value, t)
+	case t.Kind() == reflect.Interface:
 		return true // belongs to another program, and remains as it is
-	case reflect.Struct, reflect.Map:
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
 		return w.nested(path, value, t)
-	case reflect.Slice:
+	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8: // []byte is a string in JSON
 		return w.list(path, value, t)
-	default:
-		return w.scalar(path, value, t)
 	}
+	return w.scalar(path, value, t)
 }
 
 func (w *walker) nested(path string, value any, t reflect.Type) bool {
@@ -72,7 +84,7 @@ func (w *walker) nested(path string, value any, t reflect.Type) bool {
 }
 
 func (w *walker) object(path string, object map[string]any, t reflect.Type) {
-	fields := fieldsOf(t)
+	fields := w.fieldsOf(t)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		kind, known := fields[key]
 		if !known && !w.lenient {
@@ -92,7 +104,7 @@ func (w *walker) list(path string, value any, t reflect.Type) bool {
 	}
 	fits := true
 	for i, element := range list {
-		if element == nil {
+		if element == nil && !w.foreign {
 			fits = w.refuse(index(path, i), element, kindName(t.Elem()))
 			continue
 		}
@@ -103,16 +115,35 @@ func (w *walker) list(path string, value any, t reflect.Type) bool {
 
 func (w *walker) scalar(path string, value any, t reflect.Type) bool {
 	fits := false
-	switch v := value.(type) {
-	case string:
-		fits = t.Kind() == reflect.String
-	case bool:
-		fits = t.Kind() == reflect.Bool
-	case json.Number:
-		_, err := strconv.ParseInt(v.String(), 10, 64)
-		fits = err == nil && (t.Kind() == reflect.Int || t.Kind() == reflect.Int64)
+	switch t.Kind() {
+	case reflect.String, reflect.Slice:
+		_, fits = value.(string)
+	case reflect.Bool:
+		_, fits = value.(bool)
+	default:
+		_, fraction := value.(float64)
+		number, err := strconv.ParseInt(numberText(value), 10, 64)
+		fits = err == nil && !fraction && (t.Bits() == 64 || number>>(t.Bits()-1) == number>>63) // in the range of t
 	}
 	return fits || w.refuse(path, value, cmp.Or(formOf(path), kindName(t)))
+}
+
+// numberText returns the text of a number as the parsers of JSON and YAML return it, "" for any other value.
+func numberText(value any) string {
+	switch value.(type) {
+	case json.Number, int64, float64:
+		return fmt.Sprint(value)
+	}
+	return ""
+}
+
+// custom checks a type with its own UnmarshalJSON (times, ports by name or number).
+func (w *walker) custom(path string, value any, t reflect.Type) bool {
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(data, reflect.New(t).Interface())
+	}
+	return err == nil || w.refuse(path, value, fmt.Sprintf("a %s: %v", t.Name(), err))
 }
 
 // formOf returns the form of a text in the agent's file if the form matters more than that it is a text. The same
@@ -138,18 +169,18 @@ func (w *walker) profileValue(path string, value any) bool {
 }
 
 func (w *walker) quantity(path string, value any) bool {
-	text := ""
-	switch v := value.(type) {
-	case string:
-		text = v
-	case json.Number:
-		text = v.String()
+	text, isText := value.(string)
+	if !isText {
+		text = numberText(value)
 	}
 	if isHarmless(text) {
 		if q, err := resource.ParseQuantity(text); err == nil {
 			// Checked here because here the value still has its original form.
-			return isPossible(q) || w.refuse(path, value, possible)
+			return w.foreign || isPossible(q) || w.refuse(path, value, possible)
 		}
+	}
+	if w.foreign {
+		return w.refuse(path, value, `a quantity such as "4", "500m" or "8Gi"`)
 	}
 	return w.refuse(path, value, `a quantity of CPU such as "4", "0.5" or "500m"`)
 }
@@ -171,7 +202,7 @@ func (w *walker) refuse(path string, value any, allowed string) bool {
 
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
-	case reflect.String:
+	case reflect.String, reflect.Slice:
 		return "a string (put it in quotes)"
 	case reflect.Bool:
 		return "true or false"
@@ -181,8 +212,8 @@ func kindName(t reflect.Type) string {
 }
 
 // fieldsOf returns the fields of a struct by their JSON name, inlined structs included.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	if t == reflect.TypeFor[metav1.ObjectMeta]() {
+func (w *walker) fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if t == reflect.TypeFor[metav1.ObjectMeta]() && !w.foreign {
 		// Other fields have a meaning only on an API server, and a field without an effect must not look as if it had
 		// one.
 		table := reflect.TypeFor[map[string]string]()
@@ -190,12 +221,13 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	}
 	fields := map[string]reflect.Type{}
 	for field := range t.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" && field.Anonymous {
-			maps.Copy(fields, fieldsOf(field.Type))
-			continue
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && field.Anonymous, options == "inline":
+			maps.Copy(fields, w.fieldsOf(field.Type))
+		case name != "" && name != "-":
+			fields[name] = field.Type
 		}
-		fields[name] = field.Type
 	}
 	return fields
 }

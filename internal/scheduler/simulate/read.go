@@ -89,6 +89,17 @@ func Read(names []string, stdin io.Reader) (Objects, error) {
 	return r.objects, nil
 }
 
+// join returns the path of a field of an object.
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// index returns the path of an element of a list.
+func index(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
 func joinProblems(err error, problems v1alpha1.FieldErrors) error {
 	switch {
 	case err == nil:
@@ -196,7 +207,7 @@ func (r *reader) add(where, path, kind string, object map[string]any) {
 // read decodes an object strictly and passes it to take. It records problems with their place.
 func read[T any](r *reader, where, path string, object map[string]any, take func(*T) v1alpha1.FieldErrors) {
 	var target T
-	problems := decode(object, &target)
+	problems := v1alpha1.DecodeObject(object, &target)
 	if len(problems) == 0 {
 		problems = take(&target)
 	}
