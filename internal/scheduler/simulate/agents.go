@@ -56,7 +56,7 @@ func listAgents(ctx context.Context, cfg *rest.Config) (Agents, error) {
 		return Agents{At: time.Now(), Unknown: err.Error()}, nil
 	}
 	if err != nil {
-		return Agents{}, err //nolint:wrapcheck // wrapped by Observe
+		return Agents{}, err
 	}
 	return AgentsOf(time.Now(), list.Items), nil
 }

@@ -72,7 +72,7 @@ func listTopologies(ctx context.Context, cfg *rest.Config) ([]v1alpha1.NodeTopol
 		return nil, ErrNoTopologies
 	}
 	if err != nil {
-		return nil, err //nolint:wrapcheck // wrapped by Observe
+		return nil, err
 	}
 	return list.Items, nil
 }
