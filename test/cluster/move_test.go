@@ -90,11 +90,11 @@ func (r *resizes) move(t *testing.T, name string) {
 	box := func(pod *v1.Pod, cpus cpuset.Set) observed.Container {
 		return observed.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: observed.Running, CPUs: cpus, Pinned: true}
 	}
-	n.PutPod(kubepod.Of(r.get(t, name)))
-	n.Observe(box(r.get(t, name), r.cpus(t, name)))
+	n.Pods.Put(kubepod.Of(r.get(t, name)))
+	n.Pods.Observe(box(r.get(t, name), r.cpus(t, name)))
 	for answered := false; !answered; {
 		for _, d := range n.Desired() {
-			n.Observe(box(r.get(t, name), d.CPUs))
+			n.Pods.Observe(box(r.get(t, name), d.CPUs))
 		}
 		events := n.Events()
 		if len(events) == 0 {
@@ -110,7 +110,7 @@ func (r *resizes) move(t *testing.T, name string) {
 				t.Fatal(e.Refused.Refused)
 			}
 		}
-		n.PutPod(kubepod.Of(r.get(t, name)))
+		n.Pods.Put(kubepod.Of(r.get(t, name)))
 	}
 }
 

@@ -141,13 +141,13 @@ func (r *resizes) carryOut(t *testing.T, name string) {
 	must(t, err)
 	for i := range all.Items {
 		if pod := &all.Items[i]; isBound(pod) {
-			n.PutPod(kubepod.Of(pod))
-			n.Observe(observed.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: observed.Running, CPUs: r.cpus(t, pod.Name)})
+			n.Pods.Put(kubepod.Of(pod))
+			n.Pods.Observe(observed.Container{ID: pod.Name, PodUID: string(pod.UID), Name: "app", Phase: observed.Running, CPUs: r.cpus(t, pod.Name)})
 		}
 	}
 	pod := r.get(t, name)
 	n.Events()
-	n.PutPod(kubepod.Of(pod).CarriedOut())
+	n.Pods.Put(kubepod.Of(pod).CarriedOut())
 	_, err = n.Resize(string(pod.UID))
 	must(t, err)
 	for _, e := range n.Events() {
