@@ -24,7 +24,8 @@ func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *gran
 	}
 	wider, changed := *g, false
 	wider.Parts = maps.Clone(g.Parts)
-	for name, nodes := range n.nodeFor(c.pod).Narrow(o, &c.pod.asked.pin, mems) {
+	node := n.nodeFor(c.pod)
+	for name, nodes := range node.Narrow(o, &c.pod.asked.pin, mems) {
 		one := wider.Parts[name]
 		changed = changed || one.Mems != nodes
 		one.Mems = nodes

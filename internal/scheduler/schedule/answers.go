@@ -39,7 +39,8 @@ func (a *answers) surplusOf(n *node, v view) (milli int64, behind bool) {
 	if n.machine != nil {
 		b := a.takeBench()
 		defer a.benches.Put(b)
-		left.milli = n.occupy(v, &b.occupancy).Surplus(&b.occupancy)
+		where := n.occupy(v, &b.occupancy)
+		left.milli = where.Surplus(&b.occupancy)
 	}
 	if !v.altered() && !n.behind {
 		n.left.Store(left)

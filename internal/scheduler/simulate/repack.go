@@ -51,11 +51,12 @@ func (c *Cluster) shortage(n *node, d *demand) (placement.Shortage, bool) {
 	if n.closed != nil || n.machine == nil || n.fits(d) != nil {
 		return placement.Shortage{}, false
 	}
-	_, no := placement.Decide(&c.scratch, n.state(), &n.occupancy, &d.ask)
-	if never := placement.Never(&c.scratch, n.state(), &d.ask); !never.OK() {
+	state := n.state()
+	_, no := placement.Decide(&c.scratch, state, &n.occupancy, &d.ask)
+	if never := placement.Never(&c.scratch, state, &d.ask); !never.OK() {
 		return placement.Shortage{}, false
 	}
-	return n.state().Shortage(&n.occupancy, &d.ask, no)
+	return state.Shortage(&n.occupancy, &d.ask, no)
 }
 
 // planRepacks plans for the pods that are left, if plans were requested. A replica with SameAs has the plan of the

@@ -153,7 +153,8 @@ func (n *node) decide(s *alloc.Scratch, d *demand) verdict {
 
 // roomFor returns a refusal if an ordinary pod would not leave the pinned pods their CPUs.
 func (n *node) roomFor(d *demand) *refusal {
-	no := n.state().Room(&n.occupancy, d.milli)
+	state := n.state()
+	no := state.Room(&n.occupancy, d.milli)
 	if no.OK() {
 		return nil
 	}
@@ -258,7 +259,8 @@ func (n *node) fragmentation() placement.Fragmentation {
 	if n.machine == nil {
 		return placement.Fragmentation{}
 	}
-	return placement.Node{Machine: n.machine}.Fragmentation(&n.occupancy)
+	machine := placement.Node{Machine: n.machine}
+	return machine.Fragmentation(&n.occupancy)
 }
 
 func (n *node) report() Node {

@@ -210,7 +210,8 @@ func checkNodeState(rt *rapid.T, n *Node, state *node) {
 	if err != nil || !all.IsSubsetOf(pinnable) {
 		rt.Fatalf("%s: %s is given out, %s may be (%v)", n.Name, all, pinnable, err)
 	}
-	if surplus := state.state().Surplus(&state.occupancy); surplus < 0 || state.milli > state.allocatable.milli {
+	now := state.state()
+	if surplus := now.Surplus(&state.occupancy); surplus < 0 || state.milli > state.allocatable.milli {
 		rt.Fatalf("%s: surplus %d, requested %d of %d", n.Name, surplus, state.milli, state.allocatable.milli)
 	}
 }

@@ -26,7 +26,7 @@ func ConfirmTogether(s *alloc.Scratch, n Node, o *Occupancy, a *Ask, cpus cpuset
 }
 
 // confirm returns a decision for the CPUs, which each divides if it is not nil, or a refusal.
-func (n Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set, cpus cpuset.Set) (Decision, Refusal) {
+func (n *Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set, cpus cpuset.Set) (Decision, Refusal) {
 	if n.Machine == nil {
 		return Decision{}, Refusal{Code: NoTopology}
 	}
@@ -68,7 +68,7 @@ func matches(r *alloc.Request, each []cpuset.Set) bool {
 
 // allocateThese asks the allocator for as many CPUs as cpus has, and withholds all others. The allocator could not see
 // then whether siblings can stay empty, so allocateThese checks that itself.
-func (n Node) allocateThese(s *alloc.Scratch, o *Occupancy, r *alloc.Request, cpus cpuset.Set) (alloc.Answer, alloc.Refusal) {
+func (n *Node) allocateThese(s *alloc.Scratch, o *Occupancy, r *alloc.Request, cpus cpuset.Set) (alloc.Answer, alloc.Refusal) {
 	taken, ask := o.Taken, *r
 	taken.Withhold(n.Machine.Pinnable().Difference(cpus))
 	if ask.Exclusive == alloc.PCPULevel {
@@ -92,7 +92,7 @@ func (n Node) allocateThese(s *alloc.Scratch, o *Occupancy, r *alloc.Request, cp
 }
 
 // wholeCores checks that each set consists of whole cores, if that is required.
-func (n Node) wholeCores(r *alloc.Request, each []cpuset.Set) alloc.Refusal {
+func (n *Node) wholeCores(r *alloc.Request, each []cpuset.Set) alloc.Refusal {
 	if r.BindStrength != alloc.Required || r.Bind != alloc.FullPCPUs {
 		return alloc.Refusal{}
 	}

@@ -55,7 +55,7 @@ func Decide(s *alloc.Scratch, n Node, o *Occupancy, a *Ask) (Decision, Refusal) 
 }
 
 // request returns the pod's request on this node. Most nodes have no policy, so the Ask's own request is enough.
-func (n Node) request(a *Ask) (*alloc.Request, Refusal) {
+func (n *Node) request(a *Ask) (*alloc.Request, Refusal) {
 	if n.Policy == (NodePolicy{}) && n.PreferNodes.IsEmpty() {
 		return &a.Request, Refusal{}
 	}
@@ -66,7 +66,7 @@ func (n Node) request(a *Ask) (*alloc.Request, Refusal) {
 }
 
 // enough checks the sums before the CPUs are known, and after, where siblings stay empty.
-func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
+func (n *Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 	if refusal := n.Room(o, a.Pod.Scheduled+a.hidden+int64(siblings)*milli); !refusal.OK() {
 		return refusal
 	}
@@ -86,7 +86,7 @@ func (n Node) enough(o *Occupancy, a *Ask, siblings int) Refusal {
 
 // allocate asks the allocator. If the answer uses the last whole core, it asks again for each core that could stay in
 // the shared pool.
-func (n Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
+func (n *Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
 	answer, no := n.Machine.Allocate(s, &o.Taken, r)
 	if no.Code != alloc.Placed {
 		return alloc.Answer{}, Refusal{Code: Allocation, Alloc: no}
@@ -105,7 +105,7 @@ const mostHeldOut = 16
 // allocateBeside holds one free core out for the shared pool: the core that leaves the best answer. The best answer
 // gives up the fewest preferences, then has the best vector; of equal cores it is the last in different domains. It
 // tries mostHeldOut cores, so on a machine with more free cores a better choice may exist.
-func (n Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, free cpuset.Set) (alloc.Answer, Refusal) {
+func (n *Node) allocateBeside(s *alloc.Scratch, o *Occupancy, r *alloc.Request, free cpuset.Set) (alloc.Answer, Refusal) {
 	var best alloc.Answer
 	found := false
 	for _, core := range heldOut(n.Machine.Topology(), free) {
@@ -181,11 +181,11 @@ func kept(answer alloc.Answer) alloc.Answer {
 	return answer
 }
 
-func (n Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
+func (n *Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
 	d := Decision{Answer: kept(*answer), Bind: r.Bind, Strategy: r.Strategy, machine: n.Machine}
 	t := n.Machine.Topology()
 	d.FarDevices = far(n.deviceAmounts(o, a), nodesOf(t, d.Answer.CPUs))
-	b := binder{node: n, others: o, pod: &a.Pod}
+	b := binder{node: *n, others: o, pod: &a.Pod}
 	for i, cpus := range d.Answer.Each {
 		nodes := b.bind(needOf(&a.Pod, i), nodesOf(t, cpus))
 		if i == 0 {

@@ -43,7 +43,7 @@ func deviceBounds(t *topology.Topology, p *workload.Pinning, cpus cpuset.Set) (a
 func kindOf(k int) int64 { return int64(-1 - k) }
 
 // deviceAmounts returns the devices that the pod asks for, by claims too, and how many each NUMA node has left.
-func (n Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
+func (n *Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 	if n.Claims != nil {
 		all = append(all, *n.Claims...)
 	}
@@ -60,7 +60,7 @@ func (n Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 }
 
 // deviceKinds returns the length of deviceAmounts.
-func (n Node) deviceKinds(a *Ask) (kinds int) {
+func (n *Node) deviceKinds(a *Ask) (kinds int) {
 	if n.Claims != nil {
 		kinds = len(*n.Claims)
 	}
@@ -75,7 +75,7 @@ func (n Node) deviceKinds(a *Ask) (kinds int) {
 // devicesLeft returns how many devices of a resource each NUMA node has left. The devices of a pod with CPUs in several
 // NUMA nodes are divided among these in proportion to the nodes' devices. Those of pods without their own CPUs are
 // divided among all nodes.
-func (n Node) devicesLeft(o *Occupancy, k int) []int64 {
+func (n *Node) devicesLeft(o *Occupancy, k int) []int64 {
 	has := n.Machine.Topology().Devices[k].Nodes
 	left, anywhere := slices.Clone(has), n.RequestedDevices[k]
 	share := func(nodes nodeMask, count int64) {
@@ -121,7 +121,7 @@ func far(amounts []alloc.Amount, nodes nodeMask) int {
 // allocateNear asks the allocator, with the memory and devices of the NUMA nodes. If the fewest nodes do not have the
 // devices, but several others together do, the pod gets CPUs of each of these: eight GPUs in two nodes are not fed from
 // one.
-func (n Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Request) (alloc.Answer, Refusal) {
+func (n *Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Request) (alloc.Answer, Refusal) {
 	amounts := n.amounts(o, a)
 	if len(amounts) == 0 && n.SpanNodes.IsEmpty() {
 		return n.allocate(s, o, r)
@@ -153,7 +153,7 @@ func (n Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Requ
 
 // spansBeyond returns the sets of NUMA nodes to try instead of the nodes of these CPUs, or none if these nodes have the
 // devices.
-func (n Node) spansBeyond(devices []alloc.Amount, cpus cpuset.Set) []nodeMask {
+func (n *Node) spansBeyond(devices []alloc.Amount, cpus cpuset.Set) []nodeMask {
 	t := n.Machine.Topology()
 	nodes := nodesOf(t, cpus)
 	each := nodesWhere(t, func(one *topology.Node) bool { return n.SpanNodes.Contains(int(one.ID)) })
@@ -174,7 +174,7 @@ const (
 )
 
 // spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets.
-func (n Node) spans(devices []alloc.Amount) []nodeMask {
+func (n *Node) spans(devices []alloc.Amount) []nodeMask {
 	t := n.Machine.Topology()
 	var sets []nodeMask
 	for size := 2; len(sets) == 0 && size <= len(t.Nodes) && len(t.Nodes) <= maxSpanned; size++ {

@@ -163,7 +163,7 @@ func (b *binder) requested(kind int64) int64 {
 
 // amounts returns the memory and devices that the pod needs, and how much each NUMA node has, so that nodes with enough
 // come first. It is nil on a machine with one node: there is no choice.
-func (n Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
+func (n *Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
 	if len(n.Machine.Topology().Nodes) < 2 {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (n Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
 }
 
 // memoryAmounts are the memory amounts of the pod.
-func (n Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
+func (n *Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	t := n.Machine.Topology()
 	memory := memoryNodes(t)
 	if memory&(memory-1) == 0 {
@@ -181,7 +181,7 @@ func (n Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	for i := range a.Request.Wants {
 		all.add(needOf(&a.Pod, i))
 	}
-	b := binder{node: n, others: o, pod: &a.Pod}
+	b := binder{node: *n, others: o, pod: &a.Pod}
 	var amounts []alloc.Amount
 	for wanted := range all.bounds(0) {
 		amount := alloc.Amount{Want: wanted.bytes, Free: make([]int64, len(t.Nodes))}
@@ -198,9 +198,9 @@ func (n Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 // Narrow returns the NUMA nodes that the containers of a pod that does not run yet may be bound to, where others hold
 // o. For each container it is the nodes in mems if the memory is known to fit, else all nodes with memory. It is what
 // Decide would bind with these nodes.
-func (n Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.Set) map[string]cpuset.Set {
+func (n *Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.Set) map[string]cpuset.Set {
 	t := n.Machine.Topology()
-	b := binder{node: n, others: o, pod: p}
+	b := binder{node: *n, others: o, pod: p}
 	narrow := make(map[string]cpuset.Set, len(mems))
 	var shared nodeMask
 	for i, c := range p.Pinned {

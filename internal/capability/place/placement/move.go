@@ -22,7 +22,7 @@ func (d *Decision) WorseThan(was *Decision, a *Ask) bool {
 }
 
 // LeavesCore reports whether a whole core remains for the shared pool beside all that is held and these CPUs.
-func (n Node) LeavesCore(o *Occupancy, cpus cpuset.Set) bool {
+func (n *Node) LeavesCore(o *Occupancy, cpus cpuset.Set) bool {
 	return hasCore(n.Machine, n.Machine.Topology().Containers().Difference(o.Taken.CPUs()).Difference(cpus), o.Unknown)
 }
 

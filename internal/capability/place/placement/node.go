@@ -7,7 +7,8 @@ import (
 )
 
 // Node is one node as far as decisions depend on it, except what its pods hold. It is a value; the caller fills it from
-// the node's labels, allocatable and sum of requests.
+// the node's labels, allocatable and sum of requests. Its methods do not change it, and take its address because it has
+// half a kilobyte.
 type Node struct {
 	// Machine is nil if the node's CPUs are unknown: then nothing can be pinned there, and ordinary pods are not
 	// counted.
@@ -44,14 +45,14 @@ type Claims []alloc.Amount
 // the larger of its CPUs (siblings left empty included) and its request. The sum of these and of all other requests
 // must not exceed the node's allocatable, nor the CPUs that run containers: online, not reserved and not isolated. For
 // example, a pinned pod with request 1 and limit 4 has 4 CPUs for itself, of which a sum of requests shows 1.
-func (n Node) Surplus(o *Occupancy) int64 {
+func (n *Node) Surplus(o *Occupancy) int64 {
 	return n.limit() - n.RequestedMilli - o.ExtraMilli
 }
 
 // Room checks that a pod with this request, in thousandths, satisfies the rule of Surplus. Ordinary pods need no other
 // check. A pod without a request always has room, and so has every pod on a node without a machine, where the rule
 // cannot be checked.
-func (n Node) Room(o *Occupancy, requestMilli int64) Refusal {
+func (n *Node) Room(o *Occupancy, requestMilli int64) Refusal {
 	if n.Machine == nil || requestMilli <= 0 {
 		return Refusal{}
 	}
@@ -61,7 +62,7 @@ func (n Node) Room(o *Occupancy, requestMilli int64) Refusal {
 	return Refusal{}
 }
 
-func (n Node) limit() int64 {
+func (n *Node) limit() int64 {
 	if n.Machine == nil {
 		return n.AllocatableMilli
 	}
@@ -70,11 +71,11 @@ func (n Node) limit() int64 {
 
 // Given returns the CPUs that a pod of a cluster may get. Efficiency cores are only for pods that ask for them, which
 // is not possible in a cluster.
-func (n Node) Given() cpuset.Set {
+func (n *Node) Given() cpuset.Set {
 	return n.Machine.Pinnable().Difference(n.Machine.Topology().Efficiency())
 }
 
 // Fragmentation returns the fragmentation of the CPUs that pods may get.
-func (n Node) Fragmentation(o *Occupancy) Fragmentation {
+func (n *Node) Fragmentation(o *Occupancy) Fragmentation {
 	return FragmentationOf(n.Machine.Topology(), n.Given(), o.Taken.CPUs())
 }

@@ -44,7 +44,7 @@ func (s Shortage) String() string {
 
 // Shortage returns what the node lacks if it refuses the pod because of fragmentation, or false for another reason. no
 // is the refusal of Decide with the same arguments, on a node that would accept the pod if it were empty.
-func (n Node) Shortage(o *Occupancy, a *Ask, no Refusal) (Shortage, bool) {
+func (n *Node) Shortage(o *Occupancy, a *Ask, no Refusal) (Shortage, bool) {
 	if no.Code != Allocation && no.Code != SharedPool {
 		return Shortage{}, false
 	}

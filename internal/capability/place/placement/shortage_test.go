@@ -64,7 +64,7 @@ func TestShortage(t *testing.T) {
 			}
 		})
 	}
-	if _, found := (placement.Node{}).Shortage(&placement.Occupancy{}, &placement.Ask{}, placement.Refusal{Code: placement.NoTopology}); found {
+	if _, found := new(placement.Node).Shortage(&placement.Occupancy{}, &placement.Ask{}, placement.Refusal{Code: placement.NoTopology}); found {
 		t.Error("a node without topology is short of CPUs")
 	}
 }
