@@ -42,6 +42,9 @@ func (a *access) empty() bool { return !a.listed && a.heard.IsZero() }
 // known reports whether the node has a NodeTopology that can be true.
 func (a *access) known() bool { return a.listed && !a.lies }
 
+// isOpen reports whether the node can take pods with exclusive CPUs. n may be nil, for a node of which nothing is known.
+func (n *node) isOpen() bool { return n != nil && n.shut.Load() == nil }
+
 // closed returns the status that refuses all pinned pods, whatever runs on the node, nil if there is none. The caller
 // holds mu.
 func (n *node) closed() (*fwk.Status, refusal) {
