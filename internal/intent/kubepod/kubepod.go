@@ -15,8 +15,10 @@ import (
 )
 
 // Of returns the pod as a plain value.
-func Of(p *v1.Pod) workload.Pod {
-	scheduled := Requests(p)
+func Of(p *v1.Pod) workload.Pod { return Requesting(p, Requests(p)) }
+
+// Requesting is Of for a caller that has the result of Requests.
+func Requesting(p *v1.Pod, scheduled v1.ResourceList) workload.Pod {
 	out := workload.Pod{
 		Namespace:   p.Namespace,
 		Name:        p.Name,

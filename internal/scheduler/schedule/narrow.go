@@ -3,6 +3,7 @@ package schedule
 import (
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
@@ -29,6 +30,8 @@ const (
 type shortlist struct {
 	plugin *Plugin
 	cy     *cycle
+	// requests are all requests of the pod.
+	requests v1.ResourceList
 	// nodes is the whole snapshot, nil if it is empty.
 	nodes *placeTable
 }
@@ -86,7 +89,7 @@ func (s shortlist) best() []string {
 	if len(s.nodes.list) <= mostBest || s.cy.alone {
 		return nil
 	}
-	needs, plain := needsOf(s.cy.pod)
+	needs, plain := needsOf(s.cy.pod, s.requests)
 	if !plain || s.othersCare() {
 		return nil
 	}

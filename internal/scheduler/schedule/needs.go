@@ -10,8 +10,6 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"github.com/berth-project/berth/internal/intent/kubepod"
 )
 
 // needs is what a plain pod needs from a node in addition to exclusive CPUs: what the plugins NodeResourcesFit,
@@ -23,9 +21,9 @@ type needs struct {
 	selector                 map[string]string
 }
 
-// needsOf returns the needs of a pod. plain is false if kube-scheduler's own plugins check more: the pods of other
-// nodes, volumes, ports, or devices.
-func needsOf(pod *v1.Pod) (n needs, plain bool) {
+// needsOf returns the needs of a pod with these requests. plain is false if kube-scheduler's own plugins check more: the
+// pods of other nodes, volumes, ports, or devices.
+func needsOf(pod *v1.Pod, requests v1.ResourceList) (n needs, plain bool) {
 	spec := &pod.Spec
 	if spec.Affinity != nil || len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims) > 0 ||
 		pod.Status.NominatedNodeName != "" {
@@ -36,7 +34,7 @@ func needsOf(pod *v1.Pod) (n needs, plain bool) {
 		return needs{}, false
 	}
 	n = needs{tolerations: spec.Tolerations, selector: spec.NodeSelector}
-	for name, amount := range kubepod.Requests(pod) {
+	for name, amount := range requests {
 		switch {
 		case name == v1.ResourceCPU:
 			n.milli = amount.MilliValue()

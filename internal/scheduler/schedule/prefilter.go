@@ -22,8 +22,10 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		pod: pod, uid: pod.UID, clones: new(clones), began: p.core.queue.done(pod.UID),
 		alone: p.core.flights.isAmbiguous(pod.UID), group: state.IsPodGroupSchedulingCycle(),
 	}
+	var requests v1.ResourceList // all requests of a pod with keys
 	if kubepod.MayPin(pod) {
-		p.read(cy, pod)
+		requests = kubepod.Requests(pod)
+		p.read(cy, pod, requests)
 	}
 	if cy.ask == nil {
 		cy.request = requestOf(pod)
@@ -41,12 +43,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 		return nil, status
 	}
 	cy.claimed = p.claimedBy(ctx, pod)
-	return shortlist{plugin: p, cy: cy, nodes: table}.result(), nil
+	return shortlist{plugin: p, cy: cy, requests: requests, nodes: table}.result(), nil
 }
 
-// read reads what a pod with keys asks for into the cycle.
-func (p *Plugin) read(cy *cycle, pod *v1.Pod) {
-	pin, problems := pinningOf(pod)
+// read reads what a pod with keys and these requests asks for into the cycle.
+func (p *Plugin) read(cy *cycle, pod *v1.Pod, requests v1.ResourceList) {
+	pin, problems := workload.PinningOf(kubepod.Requesting(pod, requests))
 	if len(problems) > 0 {
 		p.reportInvalid(pod, problems)
 		return
