@@ -121,7 +121,8 @@ func (s *stage) rollback(t *testing.T) {
 		if file, all := read(cpusets(), g.dir, "cpuset.cpus"), read(cpusets(), parent(g.dir), "cpuset.cpus"); file != "" && file != all {
 			t.Errorf("%s: cpuset.cpus is %s after the rollback, and %s above", g.dir, file, all)
 		}
-		if b := burst(g.dir); b != "0" {
+		// On cgroup v1 a container that ends loses its groups one after the other.
+		if b := burst(g.dir); b != "" && b != "0" {
 			t.Errorf("%s: the burst is %s after the rollback", g.dir, b)
 		}
 	}
