@@ -88,19 +88,23 @@ func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) {
 
 // Decide moves the boundary, and returns its new place.
 func (b *Boundary) Decide(now time.Duration, n Node) Decision {
-	cores, f := len(n.Movable), b.gauge.law(now, n)
+	cores, held := len(n.Movable), keep(b.held, n.Movable)
+	order := resize(held, n.Movable, cores)
+	f := b.gauge.law(now, n.Policy, order)
 	if why := none(n); why != "" {
 		changed := b.exists
 		*b = Boundary{gauge: b.gauge, online: cpusOf(n.Movable)}
 		return Decision{Cores: resize(nil, n.Movable, cores), Figures: f, Changed: changed, Reason: why, Next: second}
 	}
 	before := cpusOf(b.held)
-	held := keep(b.held, n.Movable)
 	size, why := b.size(now, len(held), f)
 	if len(held) < len(b.held) && why == Kept {
 		why = Moved
 	}
-	b.held, b.exists = resize(held, n.Movable, size), true
+	b.held, b.exists = order[:size:size], true
+	if size < len(held) {
+		order = resize(b.held, n.Movable, cores)
+	}
 	offline := cpusOf(b.held)
 	b.online = cpusOf(n.Movable).Difference(offline)
 	changed := offline != before
@@ -108,7 +112,7 @@ func (b *Boundary) Decide(now time.Duration, n Node) Decision {
 		b.moved = now
 	}
 	return Decision{
-		Exists: true, Offline: offline, Online: b.online, Cores: resize(b.held, n.Movable, cores), Size: size,
+		Exists: true, Offline: offline, Online: b.online, Cores: order, Size: size,
 		Figures: f, Changed: changed, Reason: why, Next: n.next(size > f.Low),
 	}
 }
@@ -155,7 +159,7 @@ func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
 func (b *Boundary) surges(has int, f Figures) bool {
 	fresh := b.gauge.fresh
 	b.gauge.fresh = false
-	return fresh && has > f.Low && float64(b.gauge.idle) < f.Buffer/2*float64(f.Threads)
+	return fresh && has > f.Low && float64(b.gauge.idle) < f.Buffer/2*f.core()
 }
 
 // next returns the time until the next sample: short while offline work has cores to give back.

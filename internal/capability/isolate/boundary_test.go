@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,10 +14,16 @@ import (
 )
 
 // TestBoundaryUnderAnything makes decisions for random machines, loads and policies. The offline side must always
-// consist of whole movable cores apart from the online side, at least low and never all of them.
+// consist of whole movable cores apart from the online side, at least low and never all of them. Above low it must leave
+// online work the CPUs that this needs, also where siblings are offline.
 func TestBoundaryUnderAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := twoDomains()
+		for i := range top.Cores {
+			if rapid.IntRange(0, 3).Draw(t, "sibling offline") == 0 {
+				top.Cores[i].CPUs, top.Online = top.Cores[i].CPUs.Remove(i+8), top.Online.Remove(i+8)
+			}
+		}
 		var b Boundary
 		spent := make([]unit.CPUSpent, 16)
 		now := time.Second
@@ -61,6 +68,13 @@ func checkDecision(t *rapid.T, d Decision, n Node) {
 		t.Fatalf("%s and %s of %s", d.Offline, d.Online, cpusOf(n.Movable))
 	case d.Next < soonest || d.Next > second:
 		t.Fatalf("next look in %s", d.Next)
+	}
+	if again := resize(d.Cores[:d.Size], n.Movable, len(n.Movable)); !slices.Equal(again, d.Cores) {
+		t.Fatalf("offline work would get %v, then %v", d.Cores, again)
+	}
+	f := d.Figures
+	if need := 1.2*float64(f.Use) + f.Buffer*f.core(); d.Size > f.Low && float64(d.Online.Size()) < need-1e-9 {
+		t.Fatalf("%d CPUs for online work, which needs %g: %+v", d.Online.Size(), need, d)
 	}
 	if len(d.Cores) != len(n.Movable) || cpusOf(d.Cores[:d.Size]) != d.Offline {
 		t.Fatalf("%s of %v", d.Offline, d.Cores)
@@ -164,7 +178,7 @@ func TestUse(t *testing.T) {
 			now += passed
 			g.look(now, spent, online, 0)
 		}
-		got, known := g.law(now, Node{}).Use, len(g.means) > 0
+		got, known := g.law(now, Policy{}, nil).Use, len(g.means) > 0
 		var ends []time.Duration // end times of consecutive seconds
 		open := time.Second
 		for _, s := range all {

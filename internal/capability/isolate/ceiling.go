@@ -69,17 +69,29 @@ func (c *Ceiling) Look(now time.Duration, spent []unit.CPUSpent, offline unit.CP
 	c.boundary.gauge.fresh = false
 }
 
-// Decide returns how many cores worth of time offline work may use, 0 for no quota, and why.
-func (c *Ceiling) Decide(now time.Duration, n Node) (cores int, f Figures, why Reason) {
+// Quota is how much time offline work may use.
+type Quota struct {
+	// Cores is for how many cores, 0 for no quota, CPUs how many CPUs these cores have.
+	Cores, CPUs int
+	// Low is how many CPUs offline work is guaranteed.
+	Low int
+}
+
+// Decide returns how much time offline work may use, and why. It counts the cores that a boundary would give.
+func (c *Ceiling) Decide(now time.Duration, n Node) (Quota, Figures, Reason) {
 	b := &c.boundary
-	f, b.online = b.gauge.law(now, n), cpusOf(n.Movable)
-	if why = none(n); why != "" {
+	order := resize(nil, n.Movable, len(n.Movable))
+	f, why := b.gauge.law(now, n.Policy, order), none(n)
+	b.online = cpusOf(order)
+	q := Quota{Low: cpuCount(order[:f.Low])}
+	if why != "" {
 		*c = Ceiling{boundary: Boundary{gauge: b.gauge, online: b.online}}
-		return 0, f, why
+		return q, f, why
 	}
-	size, why := b.size(now, c.size, f)
-	if size != c.size || !b.exists {
-		b.moved, b.exists, c.size = now, true, size
+	q.Cores, why = b.size(now, c.size, f)
+	if q.Cores != c.size || !b.exists {
+		b.moved, b.exists, c.size = now, true, q.Cores
 	}
-	return size, f, why
+	q.CPUs = cpuCount(order[:q.Cores])
+	return q, f, why
 }

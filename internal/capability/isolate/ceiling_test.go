@@ -62,7 +62,11 @@ func TestCeiling(t *testing.T) {
 	run := func(d time.Duration, online float64) (cores int, f isolate.Figures, why isolate.Reason) {
 		for range int(d / time.Second) {
 			c.Look(now, spent, used)
-			cores, f, why = c.Decide(now, node)
+			var q isolate.Quota
+			q, f, why = c.Decide(now, node)
+			if cores = q.Cores; q.CPUs != cores {
+				t.Fatalf("%+v on cores of a thread", q)
+			}
 			now += time.Second
 			// Offline work uses all that it may, and no CPU is idle.
 			used += unit.CPUTime(cores) * unit.CPUTime(time.Second)

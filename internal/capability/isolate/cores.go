@@ -53,15 +53,13 @@ func Movable(t *topology.Topology, effective, taken cpuset.Set) []Core {
 	return movable
 }
 
-// threads returns the smallest number of CPUs that any of the cores has, 0 without a core.
-func threads(cores []Core) int {
-	least := 0
-	for i, c := range cores {
-		if n := c.CPUs.Size(); i == 0 || n < least {
-			least = n
-		}
+// cpuCount returns how many CPUs the cores have.
+func cpuCount(cores []Core) int {
+	count := 0
+	for _, c := range cores {
+		count += c.CPUs.Size()
 	}
-	return least
+	return count
 }
 
 func cpusOf(cores []Core) cpuset.Set {

@@ -24,6 +24,13 @@
 // T bounds both sides together, as in Koordinator, which defined the key. U is counted as if it filled the threads of a
 // core: two threads on two cores leave no core free, and move together when the boundary moves.
 //
+// Cores may differ: a sibling is offline, or efficiency cores have one thread. Then t is the mean, P/N for P CPUs, and
+// only B is converted by it. The law counts the CPUs of the very cores that each side would have, in the order in which
+// offline work gets cores. need is the fewest of the last cores that have 1.2 U + B t CPUs. In place of the floor is the
+// most of the first cores that have T P/100 - U. If even all cores are too few, need counts what is missing in cores of
+// t CPUs. Where all cores have t threads, these are the formulas above. With the least number of threads of any core in
+// place of the mean, a single offline sibling would halve a machine.
+//
 // U is the highest one-second mean in the last 20 s, of the online side's movable CPUs. At 10 ms a tick, one second is
 // the shortest time in which a mean of /proc/stat is exact to a few percent. The highest mean of 20 s keeps the
 // boundary from following every wave: online work that comes back within 20 s finds its cores. Interrupts count as

@@ -32,32 +32,58 @@ func PolicyOf(asked v1alpha1.ResourceThreshold) Policy {
 
 // Figures are the results of the law for one moment, in cores.
 type Figures struct {
-	// Cores is N, the number of movable cores. Threads is t, the least number of CPUs of any of them.
-	Cores, Threads int
+	// Cores is N, the number of movable cores. CPUs is P, the number of their CPUs.
+	Cores, CPUs int
 	// Use is U, in CPUs.
 	Use unit.CPUs
-	// Buffer is B, the idle cores that online work has in addition to its need.
+	// Buffer is B, the idle cores that online work has in addition to its need. A core counts as P/N CPUs.
 	Buffer float64
-	// Need is how many cores online work needs, buffer included.
+	// Need is how many cores online work needs, buffer included: the fewest of the cores that offline work gets last.
 	Need int
 	// Low is how many cores offline work is guaranteed, Target how many it should have.
 	Low, Target int
 }
 
-// Law returns the figures for n movable cores of t threads each, of which online work uses the given CPUs. It computes
-// in thousandths of a CPU, rounded up, so that its results do not depend on a machine's rounding. With fewer than two
-// cores there is no boundary, and Target and Low are 0.
-func Law(p Policy, n, t int, use unit.CPUs) Figures {
-	f := Figures{Cores: n, Threads: t, Use: use}
-	if n < 2 || t < 1 {
+// Law returns the figures for the movable cores, in the order in which offline work gets them. Online work uses the
+// given CPUs. The law counts the CPUs of the very cores that stay online, so that a core with an offline sibling, or an
+// efficiency core, counts as what it has. It computes in thousandths of a CPU, rounded up, so that its results do not
+// depend on a machine's rounding. With fewer than two cores there is no boundary, and Target and Low are 0.
+func Law(p Policy, cores []Core, use unit.CPUs) Figures {
+	n, all := len(cores), cpuCount(cores)
+	f := Figures{Cores: n, CPUs: all, Use: use}
+	if n < 2 || all < 1 {
 		return f
 	}
 	f.Buffer = max(0.5, float64(n)/10)
-	used := millis(use, n*t)
-	f.Need = ceilDiv(12*used+max(5000*t, 1000*t*n), 10_000*t)
+	used := millis(use, all)
+	// The CPUs that online work needs, in parts of which each CPU has 10,000 N: 1.2 U + B P/N.
+	part := 10_000 * n
+	need := 12*n*used + 1000*all*max(5, n)
+	f.Need = n - fit(cores, all*part-need, part)
+	if more := need - all*part; more > 0 { // cores that the machine lacks
+		f.Need = n + ceilDiv(more, 10_000*all)
+	}
 	f.Low = min(n-1, max(1, ceilDiv(p.Min*n, 100)))
-	f.Target = max(f.Low, min(n-f.Need, (p.Threshold*n*1000*t-100*used)/(100_000*t)))
+	f.Target = max(f.Low, min(n-f.Need, fit(cores, 1000*p.Threshold*all-100*used, 100_000)))
 	return f
+}
+
+// fit returns how many of the first cores fit into room, where a CPU takes the given part of it.
+func fit(cores []Core, room, part int) int {
+	for i, c := range cores {
+		if room -= part * c.CPUs.Size(); room < 0 {
+			return i
+		}
+	}
+	return len(cores)
+}
+
+// core returns how many CPUs a core has in the mean, 0 without a core.
+func (f Figures) core() float64 {
+	if f.Cores == 0 {
+		return 0
+	}
+	return float64(f.CPUs) / float64(f.Cores)
 }
 
 // millis returns a use in thousandths of a CPU, rounded up and at most that of all CPUs. NaN counts as all CPUs.

@@ -261,7 +261,7 @@ func TestShareOfIdleTime(t *testing.T) {
 		for i := 6000; i < len(s.history); i += 100 {
 			used := unit.MilliCPUs(int64(math.Ceil(s.oracleUse(i) * 1000)))
 			given += s.history[i].offline
-			due += Law(s.policy, c.n, c.per, used).Target
+			due += Law(s.policy, s.cores, used).Target
 		}
 		if share := float64(given) / float64(due); share < 0.8 {
 			t.Errorf("%d cores of %d threads: %.3f of what the law gives", c.n, c.per, share)

@@ -81,15 +81,16 @@ func (g *gauge) close(now time.Duration) {
 	g.since, g.busy, g.stolen, g.whole = now, max(min(g.busy, 0), -g.whole/userHZ), 0, 0
 }
 
-// law returns the figures for the highest one-second mean in the window, and forgets older means. Without a mean, at
-// the start or while samples fail, offline work has its guarantee.
-func (g *gauge) law(now time.Duration, n Node) Figures {
+// law returns the figures for the highest one-second mean in the window, and forgets older means. The movable cores are
+// in the order in which offline work gets them. Without a mean, at the start or while samples fail, offline work has
+// its guarantee.
+func (g *gauge) law(now time.Duration, p Policy, cores []Core) Figures {
 	g.means = slices.DeleteFunc(g.means, func(m mean) bool { return m.until <= now-Window })
 	var most unit.CPUs
 	for _, m := range g.means {
 		most = max(most, m.use)
 	}
-	f := Law(n.Policy, len(n.Movable), threads(n.Movable), most)
+	f := Law(p, cores, most)
 	if len(g.means) == 0 {
 		f.Target = f.Low
 	}

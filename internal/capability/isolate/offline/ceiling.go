@@ -88,19 +88,19 @@ func (c *ceiling) decide(now time.Duration, n isolate.Node, offline []observed.P
 	default:
 		unread = fmt.Errorf("the quota is what is guaranteed: %w", unread)
 	}
-	cores, f, why := c.law.Decide(max(now, 1), n)
-	if blocker, err := c.blocker(unit.CPUs(f.Low * f.Threads)); err != nil {
+	q, f, why := c.law.Decide(max(now, 1), n)
+	if blocker, err := c.blocker(unit.CPUs(q.Low)); err != nil {
 		return c.stays(err)
-	} else if blocker != "" && cores > 0 {
+	} else if blocker != "" && q.Cores > 0 {
 		c.drop()
-		return nil, fmt.Errorf("%w: %s must come down to %d CPUs, and the kernel refuses that because of %s", errRefused, group, f.Low*f.Threads, blocker)
+		return nil, fmt.Errorf("%w: %s must come down to %d CPUs, and the kernel refuses that because of %s", errRefused, group, q.Low, blocker)
 	}
-	c.quota, c.figures, c.why, c.desired = unit.CPUs(cores*f.Threads), f, why, nil
-	if cores == 0 {
+	c.quota, c.figures, c.why, c.desired = unit.CPUs(q.CPUs), f, why, nil
+	if q.Cores == 0 {
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
 	c.desired = []plan.Desired{quotaOf(group, plan.Value(cgroup.MaxValue(c.quota.Quota(quotaPeriod), quotaPeriod)),
-		fmt.Sprintf("offline work uses at most %d cores of %d threads", cores, f.Threads))}
+		fmt.Sprintf("offline work uses at most %s, those of %s", unit.Count(q.CPUs, "CPU"), unit.Count(q.Cores, "core")))}
 	return c.desired, unread
 }
 
