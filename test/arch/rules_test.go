@@ -163,7 +163,7 @@ func house(document string) rules {
 			{
 				path: "unsafe",
 				only: []string{"internal/linux/coresched", "internal/linux/kernel", "internal/linux/pages"},
-				why:  "move_pages and get_mempolicy have no wrapper, and prctl writes a cookie to an address; no other package needs it",
+				why:  "move_pages and get_mempolicy have no wrapper, prctl writes a cookie to an address, and the positions in the memory of perf are read atomically; no other package needs it",
 			},
 			{
 				path: "github.com/berth-project/berth/internal/linux/coresched",

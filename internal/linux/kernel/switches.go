@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -29,9 +31,11 @@ type Switches struct{ rings []ring }
 
 // ring is the memory to which the kernel writes the records of one CPU.
 type ring struct {
-	cpu, fd int
-	page    []byte
-	size    int // of the records, at the end of page
+	fd   int
+	page []byte
+	// head is where the kernel's records end, tail where the unread records begin. Both lie in page.
+	head, tail *atomic.Uint64
+	size       int // of the records, at the end of page
 }
 
 // The layout of that memory and of a record (include/uapi/linux/perf_event.h): a page with the positions of head and
@@ -77,33 +81,33 @@ func RecordSwitches(cpus cpuset.Set) (*Switches, error) {
 			return nil, errors.Join(fmt.Errorf("context switches of CPU %d: perf_event_open: %w", cpu, err), s.Close())
 		}
 		page, err := unix.Mmap(fd, 0, os.Getpagesize()+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		s.rings = append(s.rings, ring{cpu, fd, page, size})
+		s.rings = append(s.rings, ring{fd: fd, page: page, size: size})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("context switches of CPU %d: mmap: %w", cpu, err), s.Close())
 		}
+		r := &s.rings[len(s.rings)-1]
+		r.head, r.tail = position(page, headAt), position(page, tailAt)
 	}
 	return s, nil
 }
 
-// Read returns the switches since the last call in order of time, and the number of switches that were lost because the
-// ring was full. While Read reads the ring of a CPU, that CPU is not recorded.
-func (s *Switches) Read() (all []Switch, lost uint64, err error) {
+// position returns a position in the memory that the kernel shares. The kernel aligns it.
+func position(page []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&page[at])) }
+
+// Read returns the switches since the last call in order of time, and the number of switches that were lost because a
+// ring was full. Recording goes on meanwhile. All switches from before the call are there. Of those during the call,
+// only some CPUs have theirs: Read returns the others next time.
+func (s *Switches) Read() (all []Switch, lost uint64) {
 	for _, r := range s.rings {
-		// The kernel has written its last record when the first ioctl returns. It sees the new tail when the second
-		// ioctl is made.
-		if err := unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_DISABLE, 0); err != nil {
-			return nil, 0, fmt.Errorf("context switches of CPU %d: %w", r.cpu, err)
-		}
-		head, tail := binary.NativeEndian.Uint64(r.page[headAt:]), binary.NativeEndian.Uint64(r.page[tailAt:])
-		switches, missed := parseSwitches(r.page[len(r.page)-r.size:], tail, head)
+		// The kernel writes a record before it moves head, and writes over nothing from tail on (perf_output_put_handle
+		// in kernel/events/ring_buffer.c). Atomic accesses have the barriers that this needs.
+		head := r.head.Load()
+		switches, missed := parseSwitches(r.page[len(r.page)-r.size:], r.tail.Load(), head)
 		all, lost = append(all, switches...), lost+missed
-		binary.NativeEndian.PutUint64(r.page[tailAt:], head)
-		if err := unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
-			return nil, 0, fmt.Errorf("context switches of CPU %d: %w", r.cpu, err)
-		}
+		r.tail.Store(head)
 	}
 	slices.SortStableFunc(all, func(a, b Switch) int { return cmp.Compare(a.At, b.At) })
-	return all, lost, nil
+	return all, lost
 }
 
 // parseSwitches parses the records of a ring from tail to head. The size of the ring is a power of two. A switch has

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/linux/hostfs"
@@ -55,17 +57,16 @@ func (s scheduler) beside(ctx context.Context, server, hogs int, load func() err
 	if s.switches == nil {
 		return nil, load()
 	}
-	if _, _, err := s.switches.Read(); err != nil {
-		return nil, err
-	}
+	s.switches.Read()
 	t := newTogether(s.cores, server, hogs)
 	look := func() error {
-		all, lost, err := s.switches.Read()
-		t.take(all, kernel.Monotonic())
-		if err == nil && lost > 0 {
-			err = fmt.Errorf("%w: %d", errLost, lost)
+		until := kernel.Monotonic()
+		all, lost := s.switches.Read()
+		t.take(all, until)
+		if lost > 0 {
+			return fmt.Errorf("%w: %d", errLost, lost)
 		}
-		return err
+		return nil
 	}
 	looking, stop := context.WithCancel(ctx)
 	looked := make(chan error, 1)
@@ -88,7 +89,9 @@ type together struct {
 	core         map[int]cpuset.Set // by CPU
 	running      map[int]int        // the process on each CPU, if known
 	at           time.Duration
-	ran, beside  time.Duration
+	// later are switches after at: some CPUs' switches of that time are not read yet.
+	later       []kernel.Switch
+	ran, beside time.Duration
 }
 
 func newTogether(cores []topology.Core, server, hogs int) *together {
@@ -101,18 +104,23 @@ func newTogether(cores []topology.Core, server, hogs int) *together {
 	return t
 }
 
-// take adds the switches up to a time.
+// take adds the switches up to a time, until which all CPUs' switches are known. It retains later switches for the next
+// call.
 func (t *together) take(all []kernel.Switch, until time.Duration) {
 	for _, one := range all {
 		if _, known := t.running[one.CPU]; !known {
 			t.running[one.CPU] = one.Before
 		}
 	}
-	for _, one := range all {
-		t.pass(one.At)
-		t.running[one.CPU] = one.Now
+	all = append(t.later, all...)
+	slices.SortStableFunc(all, func(a, b kernel.Switch) int { return cmp.Compare(a.At, b.At) })
+	for len(all) > 0 && all[0].At <= until {
+		t.pass(all[0].At)
+		t.running[all[0].CPU] = all[0].Now
+		all = all[1:]
 	}
 	t.pass(until)
+	t.later = all
 }
 
 // pass adds the time up to now.

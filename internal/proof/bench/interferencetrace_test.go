@@ -49,6 +49,27 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestTogetherAcrossReadings checks that a switch counts at its time although the reading before read other CPUs later
+// than its own.
+func TestTogetherAcrossReadings(t *testing.T) {
+	const server, hog = 7, 8
+	core := topology.Core{}
+	core.CPUs = core.CPUs.Add(0).Add(1)
+	w := newTogether([]topology.Core{core}, server, hog)
+	w.at = 0
+	ms := time.Millisecond
+	w.take([]kernel.Switch{
+		{At: 2 * ms, CPU: 0, Now: server}, {At: 3 * ms, CPU: 1, Now: hog}, {At: 7 * ms, CPU: 1, Before: hog},
+	}, 5*ms)
+	if w.ran != 3*ms || w.beside != 2*ms {
+		t.Errorf("until 5 ms: %v beside hogs of %v", w.beside, w.ran)
+	}
+	w.take([]kernel.Switch{{At: 6 * ms, CPU: 0, Before: server}, {At: 9 * ms, CPU: 1, Now: hog}}, 10*ms)
+	if w.ran != 4*ms || w.beside != 3*ms {
+		t.Errorf("until 10 ms: %v beside hogs of %v, want 3 of 4 ms", w.beside, w.ran)
+	}
+}
+
 // The waiting times of threads are summed. The sum is unknown if the kernel does not report them.
 func TestWaited(t *testing.T) {
 	dir := t.TempDir()
