@@ -13,6 +13,8 @@ const (
 	// settled is how long growth by less than a whole step waits, so that noise around a load moves nothing back and
 	// forth. It is longer than the window of the use.
 	settled = 30 * time.Second
+	// costly replaces pace and settled where each move costs threads their affinity.
+	costly = time.Minute
 	// mostSteal is the steal time above which nothing grows: the host of this machine is short of CPUs, and the
 	// machine's apparent idle time is not available.
 	mostSteal = 0.05
@@ -31,6 +33,8 @@ type Node struct {
 	Offline bool
 	// LookCost is the CPU time of one sample of /proc/stat on this machine.
 	LookCost time.Duration
+	// Costly is true if each move makes threads forget for good which CPUs they chose.
+	Costly bool
 }
 
 // Reason says why the boundary is where it is.
@@ -45,6 +49,7 @@ const (
 	Surged     Reason = "online work had no idle time left"
 	Moved      Reason = "the cores that may be offline are others"
 	Waiting    Reason = "more is free, and offline work has to wait for it"
+	Slowed     Reason = "more is free, and offline work gets some of it once a minute: each move costs threads the CPUs that they chose"
 	Stolen     Reason = "more seems free, but the hypervisor takes more than 5 % of the time"
 	Unread     Reason = "what online work uses cannot be read"
 	NotWanted  Reason = "there is no offline work"
@@ -97,7 +102,7 @@ func (b *Boundary) Decide(now time.Duration, n Node) Decision {
 		return Decision{Cores: resize(nil, n.Movable, cores), Figures: f, Changed: changed, Reason: why, Next: second}
 	}
 	before := cpusOf(b.held)
-	size, why := b.size(now, len(held), f)
+	size, why := b.size(now, len(held), f, n.Costly)
 	if len(held) < len(b.held) && why == Kept {
 		why = Moved
 	}
@@ -128,8 +133,8 @@ func none(n Node) Reason {
 	return ""
 }
 
-// size returns how many cores offline work gets; has is how many it has now.
-func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
+// size returns how many cores offline work gets; has is how many it has now. costs is Node.Costly.
+func (b *Boundary) size(now time.Duration, has int, f Figures, costs bool) (int, Reason) {
 	switch {
 	case !b.exists:
 		return f.Low, Started
@@ -147,9 +152,17 @@ func (b *Boundary) size(now time.Duration, has int, f Figures) (int, Reason) {
 	case b.gauge.steal() > mostSteal:
 		return has, Stolen
 	}
+	return b.grown(now, has, f, costs)
+}
+
+// grown returns how many cores offline work gets that has less than its target.
+func (b *Boundary) grown(now time.Duration, has int, f Figures, costs bool) (int, Reason) {
 	step, since := max(1, f.Cores/10), now-b.moved
-	if now < b.calm || since < pace || f.Target-has < step && since < settled {
+	switch {
+	case now < b.calm || since < pace || f.Target-has < step && since < settled:
 		return has, Waiting
+	case costs && since < costly:
+		return has, Slowed
 	}
 	return min(f.Target, has+step), OnlineFell
 }

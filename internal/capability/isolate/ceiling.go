@@ -88,7 +88,7 @@ func (c *Ceiling) Decide(now time.Duration, n Node) (Quota, Figures, Reason) {
 		*c = Ceiling{boundary: Boundary{gauge: b.gauge, online: b.online}}
 		return q, f, why
 	}
-	q.Cores, why = b.size(now, c.size, f)
+	q.Cores, why = b.size(now, c.size, f, false)
 	if q.Cores != c.size || !b.exists {
 		b.moved, b.exists, c.size = now, true, q.Cores
 	}

@@ -40,7 +40,8 @@
 //
 // Online work gets the cores that it needs at once. Offline work grows by max(1, N/10) cores, never within 5 s of the
 // previous move, since each move disturbs the domains of the scheduler. A smaller step waits 30 s, so that noise moves
-// nothing back and forth. Nothing grows while the hypervisor steals more than 5 % of the online side's time: its idle
+// nothing back and forth. Where a move makes threads forget which CPUs they chose, and nobody can restore that, growth
+// waits a minute: only moves that online work needs come sooner. A quota moves no thread. Nothing grows while the hypervisor steals more than 5 % of the online side's time: its idle
 // time is not really available.
 //
 // A second is long for a request. While offline work has more than low, the caller samples every 50 ms, or less often

@@ -23,6 +23,7 @@ type sim struct {
 	demand   func(time.Duration) float64 // in CPUs
 	steal    func(time.Duration) float64 // of every CPU's time
 	policy   Policy
+	costly   bool // Node.Costly
 	boundary Boundary
 	now      time.Duration
 	exact    []spentExactly
@@ -117,7 +118,7 @@ func (s *sim) look() {
 	s.t.Helper()
 	before := s.decision
 	s.boundary.Look(s.now, s.read())
-	s.decision = s.boundary.Decide(s.now, Node{Policy: s.policy, Movable: s.cores, Offline: true})
+	s.decision = s.boundary.Decide(s.now, Node{Policy: s.policy, Movable: s.cores, Offline: true, Costly: s.costly})
 	d := s.decision
 	s.looks = append(s.looks, s.now)
 	if d.Changed && before.Exists {
@@ -292,5 +293,46 @@ func TestSteal(t *testing.T) {
 	s.run(8 * time.Minute)
 	if grown <= shrunk || s.decision.Size != shrunk || s.decision.Reason != Stolen || s.decision.Figures.Target <= shrunk {
 		t.Errorf("grew to %d, shrank to %d, then %+v", grown, shrunk, s.decision)
+	}
+}
+
+// TestCostlyMovesAreFew counts moves under a load that rises and falls within minutes, with noise and bursts. Where a
+// move costs threads the CPUs that they chose, offline work must grow once a minute at most, and shrink as soon as
+// elsewhere.
+func TestCostlyMovesAreFew(t *testing.T) {
+	for _, c := range []struct{ n, per int }{{8, 2}, {64, 2}} {
+		cpus := float64(c.n * c.per)
+		quick := noise(5, 0, 0.03*cpus)
+		run := func(costly bool) (grown, shrunk int) {
+			s := newSim(t, c.n, c.per, func(now time.Duration) float64 {
+				if now%(7*time.Minute) < 2*time.Second && now > time.Minute {
+					return cpus
+				}
+				return (0.25-0.2*math.Cos(2*math.Pi*now.Minutes()/6))*cpus + quick(now)
+			})
+			s.costly = costly
+			last, size := time.Duration(0), 0
+			for s.now < 15*time.Minute {
+				s.run(s.now + s.decision.Next + s.grain)
+				switch d := s.decision; {
+				case d.Size > size && size > 0:
+					if grown++; costly && s.now-last < time.Minute {
+						t.Fatalf("%d cores: grew %s after the move before", c.n, s.now-last)
+					}
+				case d.Size < size:
+					shrunk++
+				}
+				if s.decision.Size != size {
+					last, size = s.now, s.decision.Size
+				}
+			}
+			return grown, shrunk
+		}
+		grown, shrunk := run(true)
+		usually, usuallyShrunk := run(false)
+		t.Logf("%d cores: grew %d times and shrank %d times, elsewhere %d and %d", c.n, grown, shrunk, usually, usuallyShrunk)
+		if grown > 15 || grown == 0 || shrunk == 0 || grown >= usually || shrunk > usuallyShrunk {
+			t.Errorf("%d cores: grew %d times and shrank %d times, elsewhere %d and %d", c.n, grown, shrunk, usually, usuallyShrunk)
+		}
 	}
 }

@@ -3,7 +3,8 @@
 //
 // A feature is probed and never guessed from a version, because distributions move features between versions. A probe
 // has three outcomes: supported, unsupported, and unknown if the probe could not be carried out (no permission, out of
-// memory). The caller remembers only the first two, and probes an unknown feature again.
+// memory). The caller remembers only the first two, and probes an unknown feature again. Before is for what cannot be
+// probed.
 package kernel
 
 import (
@@ -24,8 +25,9 @@ import (
 var ErrMalformed = errors.New("malformed")
 
 const (
-	bootIDFile = "proc/sys/kernel/random/boot_id"
-	sliceFile  = "proc/sys/kernel/sched_cfs_bandwidth_slice_us"
+	bootIDFile  = "proc/sys/kernel/random/boot_id"
+	sliceFile   = "proc/sys/kernel/sched_cfs_bandwidth_slice_us"
+	releaseFile = "proc/sys/kernel/osrelease"
 
 	// DefaultSlice is the kernel's default for sched_cfs_bandwidth_slice_us.
 	DefaultSlice unit.Micros = 5000
@@ -46,6 +48,20 @@ func BootID(root *hostfs.Root) (string, error) {
 		return "", fmt.Errorf("boot id %q in %s: %w", id, root.Join(bootIDFile), ErrMalformed)
 	}
 	return id, nil
+}
+
+// Before reports whether the kernel's version is before major.minor, from /proc/sys/kernel/osrelease. Distributions
+// move features to kernels of lower versions. So the result is only good where a wrong "before" costs little.
+func Before(root *hostfs.Root, major, minor int) (bool, error) {
+	data, err := root.ReadFile(releaseFile)
+	if err != nil {
+		return false, fmt.Errorf("version of the kernel: %w", err)
+	}
+	var has, part int
+	if _, err := fmt.Sscanf(string(data), "%d.%d", &has, &part); err != nil {
+		return false, fmt.Errorf("version of the kernel %q in %s: %w", strings.TrimSpace(string(data)), root.Join(releaseFile), ErrMalformed)
+	}
+	return has < major || has == major && part < minor, nil
 }
 
 // BandwidthSlice returns how much quota the kernel gives to one CPU at a time, from

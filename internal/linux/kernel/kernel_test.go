@@ -49,6 +49,24 @@ func TestBootID(t *testing.T) {
 	}
 }
 
+func TestBefore(t *testing.T) {
+	for content, want := range map[string]bool{
+		"5.15.0-105-generic\n": true, "6.1.0-18-amd64\n": true, "6.2.0\n": false, "6.18.44\n": false, "10.0": false, "4.18.0-513.el8\n": true,
+	} {
+		if got, err := Before(host(t, releaseFile, content), 6, 2); err != nil || got != want {
+			t.Errorf("%q: %v, %v", content, got, err)
+		}
+	}
+	for _, content := range []string{"", "6\n", "x.y\n"} {
+		if _, err := Before(host(t, releaseFile, content), 6, 2); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	if _, err := Before(host(t, "", ""), 6, 2); err == nil {
+		t.Error("a version without a file")
+	}
+}
+
 func TestBandwidthSlice(t *testing.T) {
 	for content, want := range map[string]unit.Micros{"5000\n": 5000, "1": 1, "20000\n": 20_000} {
 		if got, err := BandwidthSlice(host(t, sliceFile, content)); err != nil || got != want {

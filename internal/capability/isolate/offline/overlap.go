@@ -31,7 +31,7 @@ type overlap struct {
 	first, last time.Duration
 }
 
-// Saw stores the CPUs on which a pass found the groups.
+// Saw stores the CPUs on which a pass found the groups, and what its writes cost.
 func (w *Work) Saw(now time.Duration, found *reconcile.Report) {
 	o := overlap{first: w.overlap.first, last: now}
 	if t := w.last.topology; t != nil && w.decision.Exists {
@@ -44,6 +44,7 @@ func (w *Work) Saw(now time.Duration, found *reconcile.Report) {
 		o.binding = bindingOf(w.opts.Placed().Rows, o.cpus)
 	}
 	w.overlap = o
+	w.heed(found.Limits)
 	w.cookies.Saw()
 }
 

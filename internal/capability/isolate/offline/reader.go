@@ -3,6 +3,7 @@ package offline
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/isolate"
@@ -26,6 +27,9 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	view.Lines = append(view.Lines, n.Support.line(n.cores(), n.Idle))
 	if n.Cores != "" {
 		view.Lines = append(view.Lines, n.line())
+	}
+	if strings.HasPrefix(n.Reason, string(isolate.Slowed)) {
+		view.Lines = append(view.Lines, "waits: "+n.Reason)
 	}
 	if n.Reserve != nil {
 		view.Lines = append(view.Lines, n.Reserve.line())

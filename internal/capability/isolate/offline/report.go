@@ -148,6 +148,9 @@ func (w *Work) Outcome(time.Time) capability.Outcome {
 		Overlap: w.overlap.cpus.String(), Bound: w.overlap.binding, Policy: w.source, Support: w.precedences.support, Idle: unenforced == "" && w.precedences.idle,
 		CoreScheduling: w.cookies.Status(), Reserve: w.precedences.reserve.report(),
 	}
+	if n.Reason == string(isolate.Slowed) {
+		n.Reason += ": " + w.last.limits
+	}
 	if unenforced != "" && n.Support.Idle.Support != kernel.Unsupported {
 		n.Support.Idle = Mechanism{kernel.Unsupported, "sched_ext " + w.scheduler.Name + " has all threads"}
 	}

@@ -79,11 +79,14 @@ type Work struct {
 	ended                              bool
 }
 
-// last has the facts of the last round: its topology, its offline pods, and the input of the last decision.
+// last has the facts of the last round: its topology, its offline pods, and the input of the last decision. limits is
+// what the last pass said about lasting side effects of writes, and costly whether a move of the boundary has them.
 type last struct {
 	topology *topology.Topology
 	pods     []observed.Pod
 	node     isolate.Node
+	limits   string
+	costly   bool
 }
 
 // looks are the readings of /proc/stat.
@@ -167,6 +170,7 @@ func (w *Work) bound(n *capability.Node) capability.Decision {
 	default:
 		w.last.node = isolate.Node{
 			Policy: isolate.PolicyOf(w.asked), Movable: w.movable(n), Offline: n.HasOffline, LookCost: w.looks.cost,
+			Costly: w.last.costly,
 		}
 		if n.Now-w.looks.at >= closest {
 			w.look(n.Now)
@@ -247,6 +251,20 @@ func (w *Work) movable(n *capability.Node) []isolate.Core {
 	}
 	taken := t.Reserved.Union(n.Isolated).Union(n.Exclusive)
 	return isolate.Movable(t, n.Online.Intersect(w.opts.Groups.EffectiveCPUs("")), taken)
+}
+
+// heed learns from a pass whether each move makes threads forget for good which CPUs they chose. Where the agent sees
+// the threads, a pass says so or denies it by the effect of a write. Where it sees none, the version of the kernel
+// decides.
+func (w *Work) heed(limits string) {
+	if limits == w.last.limits {
+		return
+	}
+	older, err := kernel.Before(w.opts.Root, 6, 2)
+	if err != nil {
+		w.opts.Fail("isolate", err)
+	}
+	w.last.limits, w.last.costly = limits, limits != "" && older
 }
 
 // look reads the CPU time of the CPUs.
