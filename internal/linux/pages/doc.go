@@ -2,7 +2,7 @@
 //
 // The package reads a process mapping by mapping (maps.go). For a part of a mapping, the kernel's pagemap shows which
 // pages are present, in swap, or also mapped by other processes. move_pages without target nodes returns the node of
-// each page (look.go). move_pages with target nodes moves pages (move.go).
+// each page (look.go), or of a sample if the caller knows the node. move_pages with target nodes moves pages (move.go).
 //
 // numa_maps has the memory policy of a mapping and the size of its pages (policy.go). The package reads numa_maps one
 // mapping at a time, and only if pages have to move. For each line, the kernel counts every page of the mapping and

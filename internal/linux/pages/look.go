@@ -26,8 +26,8 @@ const (
 	present   = 1 << 63
 )
 
-// Seen is the result of a Look. The slices have one element for each page that is present, in the order of addresses.
-// Look reuses the slices.
+// Seen is the result of Look, or of Pages and Locate. The slices have one element for each page that is present, in the order of addresses.
+// They reuse the slices.
 type Seen struct {
 	Addresses []uint64
 	// Nodes are the nodes of the pages. A negative number is not a page of the process: the page was freed in the
@@ -37,15 +37,32 @@ type Seen struct {
 	Others []bool
 	// Swapped counts base pages in swap.
 	Swapped int64
+
+	asked   []uint64
+	answers []int32
 }
+
+const (
+	// Unknown is no node: Locate asks for the node of each page.
+	Unknown int32 = -1
+	// sampled is about how many pages a sample has.
+	sampled = 64
+)
 
 // Look reads the state of a mapping's pages from an address on, at each address where a page of the given size begins.
 // It returns the address where it stopped. It skips mappings without movable pages.
 func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
-	s.Addresses, s.Others, s.Swapped = s.Addresses[:0], s.Others[:0], 0
-	next = min(m.End, (from+Stretch)/HugeSize*HugeSize) // Look never ends within a huge page.
+	if next, err = p.Pages(m, from, size, s); err == nil {
+		err = p.Locate(Unknown, s)
+	}
+	return next, err
+}
+
+// Pages is Look without the nodes.
+func (p *Process) Pages(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
+	s.Addresses, s.Nodes, s.Others, s.Swapped = s.Addresses[:0], s.Nodes[:0], s.Others[:0], 0
+	next = min(m.End, (from+Stretch)/HugeSize*HugeSize) // Pages never ends within a huge page.
 	if m.Kind == File || m.Kind == Device || m.Kind == Reserved {
-		s.Nodes = s.Nodes[:0]
 		return m.End, nil
 	}
 	entries, err := p.pagemap(from, next)
@@ -65,8 +82,62 @@ func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64
 			s.Others = append(s.Others, e&exclusive == 0 || m.sharesTables(from+i*Size, size))
 		}
 	}
+	return next, nil
+}
+
+// Locate finds the nodes of the pages that Pages found. If the caller knows that the pages which only this process has
+// mapped are on one node, Locate asks for a sample of them instead of all. It asks for all if a page of the sample is on
+// another node.
+func (p *Process) Locate(on int32, s *Seen) error {
+	if on != Unknown {
+		if known, err := p.confirm(on, s); known || err != nil {
+			return err
+		}
+	}
+	var err error
 	s.Nodes, err = p.Where(s.Addresses, s.Nodes)
-	return next, err
+	return err
+}
+
+// Sample returns the nodes of a sample of the pages that Pages found. The next call of the process reuses it.
+func (p *Process) Sample(s *Seen) ([]int32, error) {
+	s.asked = s.asked[:0]
+	for i := 0; i < len(s.Addresses); i += s.every() {
+		s.asked = append(s.asked, s.Addresses[i])
+	}
+	var err error
+	s.answers, err = p.Where(s.asked, s.answers)
+	return s.answers, err
+}
+
+// every returns how many pages there are for one in a sample.
+func (s *Seen) every() int { return max(1, len(s.Addresses)/sampled) }
+
+// confirm sets the nodes of pages that are on a node, and reports whether a sample of them is. It asks for each page
+// that others have mapped: the zero page is such a page.
+func (p *Process) confirm(on int32, s *Seen) (known bool, err error) {
+	s.asked, s.Nodes = s.asked[:0], s.Nodes[:0]
+	every := s.every()
+	for i, a := range s.Addresses {
+		if s.Others[i] || i%every == 0 {
+			s.asked = append(s.asked, a)
+		}
+	}
+	if s.answers, err = p.Where(s.asked, s.answers); err != nil {
+		return false, err
+	}
+	left := s.answers
+	for i := range s.Addresses {
+		node := on
+		if s.Others[i] || i%every == 0 {
+			node, left = left[0], left[1:]
+		}
+		if node != on && !s.Others[i] {
+			return false, nil
+		}
+		s.Nodes = append(s.Nodes, node)
+	}
+	return true, nil
 }
 
 // pagemap reads the pagemap entries of a range of addresses.

@@ -137,7 +137,7 @@ func TestParsePolicy(t *testing.T) {
 	for line, want := range map[string]Policy{
 		"00400000 default":                                                  {Start: 0x400000},
 		"7f00 local anon=1 N0=1 kernelpagesize_kB=4":                        {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096}},
-		"7f00 bind:0 file=/x huge":                                          {Start: 0x7f00, Own: true, Rebinds: true, Huge: true},
+		"7f00 bind:0 file=/x huge":                                          {Start: 0x7f00, Own: true, Rebinds: true, Huge: true, File: true},
 		"7f00 prefer (many):0-1 anon=1":                                     {Start: 0x7f00, Own: true, Rebinds: true},
 		"7f00 prefer (many)=static:0-1 anon=1":                              {Start: 0x7f00, Own: true},
 		"7f00 weighted interleave:0-1":                                      {Start: 0x7f00, Own: true, Rebinds: true},
@@ -146,9 +146,9 @@ func TestParsePolicy(t *testing.T) {
 		"7f00 bind=relative:0-1":                                            {Start: 0x7f00, Own: true, Rebinds: true, Relative: true},
 		"7f00 bind=relative|balancing:0":                                    {Start: 0x7f00, Own: true, Rebinds: true, Relative: true},
 		"7f00 weighted interleave=relative:0-1":                             {Start: 0x7f00, Own: true, Rebinds: true, Relative: true},
-		"7f00 bind:0 file=/x=relative":                                      {Start: 0x7f00, Own: true, Rebinds: true},
-		"7f00 bind:0 file=/x=static":                                        {Start: 0x7f00, Own: true, Rebinds: true},
-		"7f00 default file=/anon_hugepage huge N1=2 kernelpagesize_kB=2048": {Start: 0x7f00, Huge: true, PageSize: 2 << 20, Bytes: []int64{0, 4 << 20}},
+		"7f00 bind:0 file=/x=relative":                                      {Start: 0x7f00, Own: true, Rebinds: true, File: true},
+		"7f00 bind:0 file=/x=static":                                        {Start: 0x7f00, Own: true, Rebinds: true, File: true},
+		"7f00 default file=/anon_hugepage huge N1=2 kernelpagesize_kB=2048": {Start: 0x7f00, Huge: true, File: true, PageSize: 2 << 20, Bytes: []int64{0, 4 << 20}},
 		"7f00 default stack anon=3 N0=1 N2=2 kernelpagesize_kB=4":           {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096, 0, 8192}},
 	} {
 		if start, got, err := parsePolicy(line); err != nil || start != want.Start || !reflect.DeepEqual(got, want) {

@@ -36,6 +36,8 @@ type Policy struct {
 	// PageSize is the size of the mapping's pages in bytes. Huge is true if the pages belong to a pool.
 	PageSize int64
 	Huge     bool
+	// File is true if the mapping is of a file. Bytes may then include page cache.
+	File bool
 	// Assumed is true if this mapping, or an earlier one, is too large to be read. The policy is then that of the
 	// process.
 	Assumed bool
@@ -124,9 +126,8 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 	p.Rebinds = p.Own && !strings.Contains(modeOf(fields), "=static")
 	p.Relative = p.Own && strings.Contains(modeOf(fields), "=relative")
 	for _, f := range fields[2:] {
-		if f == "huge" {
-			p.Huge = true
-		}
+		p.Huge = p.Huge || f == "huge"
+		p.File = p.File || strings.HasPrefix(f, "file=")
 		if size, ok := strings.CutPrefix(f, "kernelpagesize_kB="); ok {
 			kib, err := parseNumber(size)
 			if err != nil {

@@ -83,11 +83,11 @@ func TestRedisLongest(t *testing.T) {
 func TestJudgeLocality(t *testing.T) {
 	t.Parallel()
 	good := func() *LocalityReport {
-		trial := LocalityTrial{EndPercent: 100, PassBytes: 96, PassSeconds: 1, BareBytes: 100, BareSeconds: 1, HugeKiBBefore: 2048, HugeKiBAfter: 2048}
+		trial := LocalityTrial{Start: start{}.String(), EndPercent: 100, PassBytes: 96, PassSeconds: 1, BareBytes: 100, BareSeconds: 1, HugeKiBBefore: 2048, HugeKiBAfter: 2048}
 		limited := LocalityLimited{LimitMiBps: 100, MiBps: 104, Seconds: 10, StallMillis: 2, StallBeforeMillis: 1, BatchMillis: 0.5, LongestBatchMillis: 1}
 		return &LocalityReport{Trials: []LocalityTrial{trial, trial}, Limited: []LocalityLimited{limited}}
 	}
-	const local, bare, huge, rate, stall, hog, victim = 0, 1, 2, 3, 4, 5, 6
+	const local, bare, whole, huge, rate, stall, hog, victim = 0, 1, 2, 3, 4, 5, 6, 7
 	tests := []struct {
 		name   string
 		change func(*LocalityReport)
@@ -105,6 +105,14 @@ func TestJudgeLocality(t *testing.T) {
 		{"slow", func(r *LocalityReport) { r.Trials[0].PassBytes, r.Trials[1].PassBytes = 90, 90 }, bare, Missed},
 		{"spread out", func(r *LocalityReport) { r.Trials[0].PassBytes = 50 }, bare, Open},
 		{"one trial", func(r *LocalityReport) { r.Trials = r.Trials[:1] }, bare, Open},
+		{"as fast with the search", func(*LocalityReport) {}, whole, Met},
+		{"searches long", func(r *LocalityReport) {
+			for i := range r.Trials {
+				r.Trials[i].PassSeconds, r.Trials[i].LookSeconds = 2, 1
+			}
+		}, whole, Missed},
+		{"never all remote", func(r *LocalityReport) { r.Trials[0].Start, r.Trials[1].Start = "43 % local", "43 % local" }, whole, Open},
+		{"all remote once", func(r *LocalityReport) { r.Trials[0].Start = "43 % local" }, whole, Open},
 		{"whole", func(*LocalityReport) {}, huge, Met},
 		{"split", func(r *LocalityReport) { r.Trials[0].Splits = 1 }, huge, Missed},
 		{"not counted", func(r *LocalityReport) { r.Trials[0].Splits = -1 }, huge, Open},

@@ -43,6 +43,9 @@ type fake struct {
 	before func(n int)
 	// refuse, if set, is the error of each call and each file that concerns a process.
 	refuse error
+	// uncounted hides the number of pages by node in numa_maps. asked counts the pages whose node was only read.
+	uncounted bool
+	asked     int
 }
 
 // move is the number of base pages that a call moved, and the time at which the call began.
@@ -322,7 +325,7 @@ func (f *fake) Open(name string) (fs.File, error) {
 			if m.inode == poolInode {
 				size, pool = 2048, " huge"
 			}
-			fmt.Fprintf(&text, "%08x %s%s anon=1 N0=1 kernelpagesize_kB=%d\n", m.start, m.policy, pool, size)
+			fmt.Fprintf(&text, "%08x %s%s anon=1%s kernelpagesize_kB=%d\n", m.start, m.policy, pool, f.count(m, int64(size/4)), size)
 		case "smaps":
 			kib := 0
 			for _, g := range m.folios {
@@ -334,6 +337,26 @@ func (f *fake) Open(name string) (fs.File, error) {
 		}
 	}
 	return &file{Reader: strings.NewReader(text.String()), p: p, f: f, locks: true}, nil
+}
+
+// count returns the pages of a mapping by node, and its file, as numa_maps does.
+func (f *fake) count(m *mapping, each int64) string {
+	if f.uncounted {
+		return " N0=1"
+	}
+	text, on := "", map[int]int64{}
+	for at, g := range m.folios {
+		if !g.zero && !m.swapped[at] {
+			on[g.node]++
+		}
+		if g.file {
+			text = " file=/f"
+		}
+	}
+	for _, node := range slices.Sorted(maps.Keys(on)) {
+		text += fmt.Sprintf(" N%d=%d", node, on[node]/each)
+	}
+	return text
 }
 
 // file is an open file: text, the pages of a process, or its threads.
@@ -446,6 +469,7 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 	}
 	if nodes == nil {
 		defer f.pass(time.Duration(len(addresses)) * f.look)
+		f.asked += len(addresses)
 		for i, a := range addresses {
 			status[i] = -int32(syscall.ENOENT)
 			if g := p.at(a); g != nil && !g.zero {

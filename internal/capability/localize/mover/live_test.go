@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -35,10 +36,12 @@ type stage struct {
 	twin   *twin
 	// calling, if set, is called with the pages of each call that moves pages, before the call.
 	calling func(list []uint64)
-	mover   *mover.Mover
-	dir     string // of the group
-	order   mover.Order
-	nodes   int
+	// asked counts the pages whose node was only read.
+	asked atomic.Int64
+	mover *mover.Mover
+	dir   string // of the group
+	order mover.Order
+	nodes int
 }
 
 // newStage makes a group and starts a mover, with an order for node 0.
@@ -109,6 +112,9 @@ type followed struct {
 func (f followed) MovePages(pid int, addresses []uint64, nodes, status []int32, flags int) (int, error) {
 	if nodes != nil && f.stage.calling != nil {
 		f.stage.calling(addresses)
+	}
+	if nodes == nil {
+		f.stage.asked.Add(int64(len(addresses)))
 	}
 	return f.Kernel.MovePages(pid, addresses, nodes, status, flags)
 }
@@ -282,6 +288,32 @@ func TestLiveMoves(t *testing.T) {
 				t.Errorf("%d KiB of huge pages, then %d; %d splits", huge, now, counter(t, "thp_split_page ")-splits)
 			}
 			t.Logf("%v, then %v: %+v", before, after, r)
+		})
+	}
+}
+
+// TestLiveFewAreAsked checks that numa_maps and pagemap of the running kernel agree on a mapping whose pages are all on
+// one node: a pass then reads the nodes of a sample only.
+func TestLiveFewAreAsked(t *testing.T) {
+	const mib, all = 128, 128 << 20 / pages.Size
+	for _, tt := range []struct {
+		kind    string
+		percent int
+		few     bool
+	}{{"base", 0, true}, {"thp", 0, true}, {"base", 50, false}} {
+		t.Run(fmt.Sprintf("%s/%d", tt.kind, tt.percent), func(t *testing.T) {
+			s := twoNodes(t)
+			l := s.loader(tt.kind, mib, tt.percent)
+			before := s.on(l)
+			r := s.pass()
+			after, asked := s.on(l), s.asked.Load()
+			if after[1] > 0 || after[0] != before[0]+before[1] || r.Bytes() < int64(before[1]*pages.Size) {
+				t.Errorf("pages %v, then %v\n%+v", before, after, r)
+			}
+			if few := asked < all/4; few != tt.few {
+				t.Errorf("asked for the nodes of %d pages, of %d in the mapping", asked, all)
+			}
+			t.Logf("%v, then %v, asked for %d", before, after, asked)
 		})
 	}
 }

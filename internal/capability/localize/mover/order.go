@@ -29,6 +29,9 @@ type Order struct {
 	DryRun bool
 }
 
+// remote reports whether a page is on a node that is not local. A negative number is no node.
+func (o *Order) remote(node int32) bool { return node >= 0 && !o.Local.Contains(int(node)) }
+
 // Phase is the state of an order.
 type Phase string
 

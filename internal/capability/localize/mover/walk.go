@@ -14,6 +14,9 @@ import (
 // mostRounds bounds how often the processes of a group are listed: a fork storm adds new ones each time.
 const mostRounds = 32
 
+// fewest is how many pages a stretch has at least that is sampled before all its pages are asked for.
+const fewest = 1024
+
 // lookShare is the cost of examining memory that does not move: 1/lookShare of its size counts against the order's
 // turn.
 const lookShare = 4
@@ -58,7 +61,68 @@ type walk struct {
 	asked    bool            // pins is known
 	held     map[uint64]bool // mappings that a device holds, by start address
 	seen     pages.Seen
+	census   census
 }
+
+// census is what numa_maps and earlier stretches say about the present mapping. If all pages that were not seen yet are
+// on one node, their nodes are known without a query for each page. That is so for a mapping that is on one node as a
+// whole. Pages whose node is not known need the query: after a call that moves pages, a page that was there before looks
+// like a page that moved. It would also end a batch of the kernel. If a stretch shows more pages of a node than were
+// counted, the mapping has changed, and all its later pages need the query.
+type census struct {
+	// seen are the pages that stretches showed, by node, and counted the pages of the mapping by numa_maps.
+	seen, counted []int64
+	sampled       bool // a stretch of the mapping was sampled
+}
+
+// count reads the census of a mapping from its policy, if all pages of the mapping are anonymous base pages or
+// transparent huge pages.
+func (c *census) count(m *pages.Mapping, policy *pages.Policy) {
+	if m.Kind != pages.Private || policy.Start != m.Start || policy.Own || policy.Huge || policy.File || policy.PageSize != pages.Size {
+		return
+	}
+	c.counted = c.counted[:0]
+	for _, bytes := range policy.Bytes {
+		c.counted = append(c.counted, bytes/pages.Size)
+	}
+}
+
+// see adds the pages of a stretch.
+func (c *census) see(nodes []int32, each int64) {
+	for _, node := range nodes {
+		if node < 0 {
+			continue
+		}
+		for int(node) >= len(c.seen) {
+			c.seen = append(c.seen, 0)
+		}
+		c.seen[node] += each
+	}
+}
+
+// rest returns the node that all pages are on that were not seen yet, or pages.Unknown.
+func (c *census) rest() int32 {
+	on := pages.Unknown
+	for node := range max(len(c.counted), len(c.seen)) {
+		left := int64(0)
+		if node < len(c.counted) {
+			left = c.counted[node]
+		}
+		if node < len(c.seen) {
+			left -= c.seen[node]
+		}
+		switch {
+		case left < 0, left > 0 && on != pages.Unknown:
+			return pages.Unknown
+		case left > 0:
+			on = int32(node)
+		}
+	}
+	return on
+}
+
+// next begins the next mapping.
+func (c *census) next() { *c = census{seen: c.seen[:0], counted: c.counted[:0]} }
 
 // leave ends the walk of a process.
 func (w *walk) leave() {
@@ -192,7 +256,10 @@ func (p *pass) look() error {
 		}
 		size = max(cmp.Or(policy.PageSize, m.PageSize), pages.HugeSize)
 	}
-	next, err := w.process.Look(*m, from, size, &w.seen)
+	next, err := w.process.Pages(*m, from, size, &w.seen)
+	if err == nil {
+		err = p.locate(m)
+	}
 	if err != nil {
 		return err
 	}
@@ -200,10 +267,33 @@ func (p *pass) look() error {
 	if again, err := p.take(m, size); again || err != nil {
 		return err
 	}
+	w.census.see(w.seen.Nodes, size/pages.Size)
 	if w.from = next; next >= m.End {
 		w.at, w.from = w.at+1, 0
+		w.census.next()
 	}
 	return nil
+}
+
+// locate finds the nodes of a stretch's pages. If a sample of the mapping's first stretch has a remote page, it reads the
+// policy, and the census with it, at once: it is needed for that page anyway.
+func (p *pass) locate(m *pages.Mapping) error {
+	w := &p.walk
+	if !w.census.sampled && m.Kind == pages.Private && len(w.seen.Addresses) >= fewest {
+		w.census.sampled = true
+		sample, err := w.process.Sample(&w.seen)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(sample, p.order.remote) {
+			policy, err := p.policy(m.Start)
+			if err != nil {
+				return err
+			}
+			w.census.count(m, &policy)
+		}
+	}
+	return w.process.Locate(w.census.rest(), &w.seen)
 }
 
 // take adds the pages that were seen on other nodes to the batch, or counts why they stay. It reports whether the
@@ -212,7 +302,7 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	w := &p.walk
 	each, order := size/pages.Size, uint8(bits.Len64(uint64(size/pages.Size))-1)
 	var policy pages.Policy
-	if i := slices.IndexFunc(w.seen.Nodes, p.remote); i >= 0 {
+	if i := slices.IndexFunc(w.seen.Nodes, p.order.remote); i >= 0 {
 		if policy, err = p.policy(m.Start); err != nil {
 			return false, err
 		}
@@ -220,11 +310,12 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 			m.Kind = pages.Huge
 			return true, nil
 		}
+		w.census.count(m, &policy)
 	}
 	p.report.Found += w.seen.Swapped
 	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
 	for i, node := range w.seen.Nodes {
-		if !p.remote(node) {
+		if !p.order.remote(node) {
 			continue
 		}
 		p.report.Found += each
@@ -243,8 +334,6 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	}
 	return false, nil
 }
-
-func (p *pass) remote(node int32) bool { return node >= 0 && !p.order.Local.Contains(int(node)) }
 
 // policy returns the memory policy of the mapping that begins at an address.
 func (p *pass) policy(start uint64) (pages.Policy, error) {
