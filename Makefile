@@ -135,7 +135,7 @@ monitoring: check-go ## dashboards and alert rules: queries against the metrics,
 # Tests that one of the targets below has and the stages of `make test` have not, by names for
 # -run and -skip; docs/verify.md has the reason of each, and test/arch wants each name to exist.
 # TIMED ones judge by the clock or by shares of it, on a machine that has to be quiet.
-TIMED := ^TestLiveFaults$$|^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAsItCan$$|^TestInterruptedDemoLeavesNothing$$
+TIMED := ^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAsItCan$$|^TestInterruptedDemoLeavesNothing$$
 # NET ones ask the network.
 NET := ^TestTuneBansWithIrqbalance$$
 # FAULTS are long histories and faults of the servers of a cluster.

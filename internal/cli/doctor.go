@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +15,9 @@ import (
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/doctor"
 	"github.com/berth-project/berth/internal/engine/driver"
-	"github.com/berth-project/berth/internal/engine/driver/hostfile"
 	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/value/table"
 )
@@ -109,7 +111,7 @@ func (g *globals) samples(cmd *cobra.Command, interval time.Duration, config str
 	}
 	var managed []doctor.Managed
 	if unread == nil {
-		managed, unread = managedFiles(cfg.StateDir)
+		managed, unread = managedFiles(root, cfg.StateDir)
 	}
 	if before, err = doctor.Take(root, managed, unread); err != nil {
 		return nil, nil, g.sampleError(err)
@@ -131,9 +133,9 @@ func (g *globals) sampleError(err error) error {
 	return g.machineError(err)
 }
 
-// managedFiles returns the kernel files that a host profile set, from its journal. If the journal is unreadable, the
-// check reports the error.
-func managedFiles(stateDir string) (all []doctor.Managed, err error) {
+// managedFiles returns the kernel files that a host profile set in this boot, from its journal, with the values that
+// the kernel made of them. The error says why the list is empty or not complete; the check reports it.
+func managedFiles(root *hostfs.Root, stateDir string) (all []doctor.Managed, err error) {
 	snapshot, err := journal.Load(path.Join(stateDir, tuner.Subdir), driver.Values())
 	switch {
 	case isMissing(err):
@@ -141,12 +143,17 @@ func managedFiles(stateDir string) (all []doctor.Managed, err error) {
 	case err != nil:
 		return nil, err
 	}
-	for _, e := range snapshot.Entries {
-		if e.Target.Driver == hostfile.Driver && e.Intent != "" {
-			all = append(all, doctor.Managed{File: path.Join(e.Target.Object, e.Target.Knob), Desired: string(e.Intent)})
+	boot, err := kernel.BootID(root)
+	if err != nil {
+		return nil, err
+	}
+	entries, _ := snapshot.Of(boot)
+	for _, e := range entries {
+		if file, is := driver.File(root, e.Target); is && e.Intent != "" {
+			all = append(all, doctor.Managed{File: file, Desired: string(cmp.Or(e.Made, e.Intent))})
 		}
 	}
-	return all, nil
+	return all, snapshot.Damage
 }
 
 // printFindings prints the findings for people.

@@ -302,6 +302,10 @@ func (g *globals) settle(cmd *cobra.Command) {
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}
+	if onlyReads(cmd) {
+		printNote(cmd, "profile %s is due to be undone; this command leaves it, berth tune rollback undoes it", record.Profile.Name)
+		return
+	}
 	host.Salvage = true // restore what is readable in a damaged journal
 	u, err := tuner.Open(host)
 	if errors.Is(err, journal.ErrLocked) {
@@ -333,6 +337,15 @@ func settles(cmd *cobra.Command) bool {
 		}
 	}
 	return true
+}
+
+// onlyReads reports whether the help of a command promises that it writes nothing to the host.
+func onlyReads(cmd *cobra.Command) bool {
+	switch cmd.CommandPath() {
+	case "berth doctor", "berth simulate", "berth bench place", "berth tune plan", "berth tune verify", "berth tune import":
+		return true
+	}
+	return false
 }
 
 // inForce describes the applied profile, for berth tune list, and for berth status without an agent.

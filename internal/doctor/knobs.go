@@ -158,22 +158,23 @@ func baseSlice(v *view) outcome {
 
 // knobDrift finds kernel files whose value is no longer what Berth set.
 func knobDrift(v *view) outcome {
-	all, ok := v.now.files[managedFile]
-	if !ok {
-		if why := v.now.denied[managedFile]; why != "" {
-			return outcome{skip: "the journal of host profiles cannot be read: " + why}
-		}
-		return outcome{skip: "Berth has set no kernel file on this host, by the journal of its stateDir (--config names another one)"}
-	}
 	var found []Evidence
-	for line := range strings.Lines(all) {
+	for line := range strings.Lines(v.now.files[managedFile]) {
 		file, desired, _ := strings.Cut(strings.TrimSpace(line), " ")
 		now, ok := v.now.files[file]
-		if ok && canonical(now) != canonical(desired) {
-			found = append(found, seen(file, "%s, set to %s", canonical(now), desired))
+		if ok && !knob.Same("/"+file, now, desired) {
+			found = append(found, seen(file, "%s, set to %s", knob.Content("/"+file, now), desired))
 		}
 	}
-	return outcome{evidence: found}
+	switch why := v.now.denied[managedFile]; {
+	case found != nil:
+		return outcome{evidence: found}
+	case why != "":
+		return outcome{skip: "the journal of host profiles cannot be read: " + why}
+	case v.now.files[managedFile] == "":
+		return outcome{skip: "Berth has set no kernel file on this host, by the journal of its stateDir (--config names another one)"}
+	}
+	return outcome{}
 }
 
 // partitionInvalid finds partitions that the kernel made invalid.

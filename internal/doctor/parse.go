@@ -230,13 +230,3 @@ func list(text string) cpuset.Set {
 	}
 	return set
 }
-
-// canonical normalizes the spelling of a kernel value: "a [b] c" becomes b.
-func canonical(text string) string {
-	if _, rest, ok := strings.Cut(text, "["); ok {
-		if word, _, ok := strings.Cut(rest, "]"); ok {
-			return word
-		}
-	}
-	return strings.Join(strings.Fields(text), " ")
-}

@@ -63,6 +63,19 @@ func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	return hostfile.Target(file)
 }
 
+// File returns the file that shows the requested value of a target, if the kernel has one file for it, and false
+// otherwise. The interrupt of a target must still be there.
+func File(root *hostfs.Root, t plan.Target) (string, bool) {
+	switch t.Driver {
+	case hostfile.Driver:
+		return hostfile.File(root, t), true
+	case irq.Driver:
+		file, err := irq.File(root, t)
+		return file, err == nil
+	}
+	return "", false
+}
+
 // Values returns what the same kinds say about their values without a host. The journal needs only that.
 func Values() plan.Kinds {
 	values := cgroupfile.Values()

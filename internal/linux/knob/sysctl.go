@@ -202,14 +202,20 @@ func OfFile(file string) (k Knob, scale int64, found bool) {
 	return Knob{}, 0, false
 }
 
-// At returns the knob of the catalogue, and its place, that a file belongs to, on any kernel and for any instance.
+// At returns the knob of the catalogue, and its place, that a file belongs to, on any kernel and for any instance. The
+// file that shows the request of a place (Place.Now) belongs to that place.
 func At(file string) (k Knob, at Place, found bool) {
 	for _, k := range Catalogue() {
 		for _, p := range k.Places {
-			if fits, err := path.Match(p.File, file); err == nil && fits {
+			if matches(p.File, file) || p.Now != "" && matches(path.Join(path.Dir(p.File), p.Now), file) {
 				return k, p, true
 			}
 		}
 	}
 	return Knob{}, Place{}, false
+}
+
+func matches(pattern, file string) bool {
+	fits, err := path.Match(pattern, file)
+	return err == nil && fits
 }

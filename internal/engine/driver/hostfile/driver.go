@@ -153,7 +153,7 @@ func (f *files) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 // still shows a value.
 func awake(d *hostfs.Dir, t plan.Target) (plan.Value, error) {
 	v, err := value(d, t)
-	if err != nil || !knob.InPolicy(t.Object+"/"+t.Knob) {
+	if err != nil || !knob.InPolicy(file(t)) {
 		return v, err
 	}
 	cpus, err := d.ReadFile(knob.PolicyCPUs)
@@ -186,7 +186,7 @@ func (f *files) identity(d *hostfs.Dir, t plan.Target) (plan.Identity, error) {
 	if tree, _, err := split(t); err != nil || tree == sysfs {
 		return plan.Identity(id.String()), err
 	}
-	name := plan.Identity(t.Object + "/" + t.Knob)
+	name := plan.Identity(file(t))
 	face := networkInterface(t)
 	if face == "" {
 		return name, nil
@@ -267,13 +267,13 @@ func writable(d *hostfs.Dir, name string) error {
 
 // Locate implements apply.Locator.
 func (f *files) Locate(t plan.Target, _ plan.Value) string {
-	return f.root.Join(t.Object + "/" + t.Knob)
+	return f.root.Join(file(t))
 }
 
 // read wraps the error of a read: EBUSY means that all CPUs of the frequency policy are offline. A write of the
 // policy's energy preference is EBUSY at other times, too.
 func read(t plan.Target, err error) error {
-	if errors.Is(err, syscall.EBUSY) && knob.InPolicy(t.Object+"/"+t.Knob) {
+	if errors.Is(err, syscall.EBUSY) && knob.InPolicy(file(t)) {
 		return fmt.Errorf("%w: its CPUs are offline: %w", apply.ErrNotInForce, err)
 	}
 	return classify(err)

@@ -2,14 +2,12 @@ package hostfile
 
 import (
 	"fmt"
-	"math"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/knob"
-	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // Driver is the kind of the targets of this package.
@@ -50,7 +48,7 @@ func networkInterface(t plan.Target) string {
 
 // split returns the tree of a target, and the target's directory relative to the tree.
 func split(t plan.Target) (tree, dir string, err error) {
-	named := t.Knob != "" && path.Join(t.Object, path.Base(t.Knob)) == t.Object+"/"+t.Knob
+	named := t.Knob != "" && path.Join(t.Object, path.Base(t.Knob)) == file(t)
 	for _, tree := range []string{sysctls, debugfs, sysfs} {
 		if named && within(t.Object, tree) && !within(t.Object, cgroups) {
 			return tree, strings.TrimPrefix(t.Object, tree), nil
@@ -62,84 +60,40 @@ func split(t plan.Target) (tree, dir string, err error) {
 // within reports whether a clean path is dir or lies below it.
 func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
+// file returns the path of a target.
+func file(t plan.Target) string { return t.Object + "/" + t.Knob }
+
 // parse returns the value in the text of a file.
-func parse(t plan.Target, text string) plan.Value {
-	words := strings.Fields(text)
-	if tree, _, err := split(t); err == nil && tree != sysctls {
-		for _, word := range words {
-			if choice, ok := chosen(tree, word); ok {
-				return plan.Value(choice)
-			}
-		}
-	}
-	return plan.Value(strings.Join(words, " "))
-}
+func parse(t plan.Target, text string) plan.Value { return plan.Value(knob.Content(file(t), text)) }
 
-// chosen returns the word inside brackets, or inside parentheses in debugfs.
-func chosen(tree, word string) (string, bool) {
-	left, right := "[", "]"
-	if tree == debugfs {
-		left, right = "(", ")"
-	}
-	inner, opened := strings.CutPrefix(word, left)
-	inner, closed := strings.CutSuffix(inner, right)
-	return inner, opened && closed && inner != ""
-}
-
-// same compares two values. It ignores spacing, leading zeros of masks, and the rounding errors of scaled slices.
-func same(t plan.Target, a, b plan.Value) bool {
-	a, b = parse(t, string(a)), parse(t, string(b))
-	if a == b {
-		return true
-	}
-	at := place(t)
-	if at.Scaled {
-		return scaled(a, b, 1, 1)
-	}
-	left, errLeft := cpuset.ParseMask(string(a))
-	right, errRight := cpuset.ParseMask(string(b))
-	return at.Mask && errLeft == nil && errRight == nil && left == right
-}
+// same compares two values as the catalogue of knobs does.
+func same(t plan.Target, a, b plan.Value) bool { return knob.Same(file(t), string(a), string(b)) }
 
 // part reports whether v may be the number of huge pages after a partial change: the kernel allocates as many pages as
 // it has memory for.
 func part(t plan.Target, v, from, to plan.Value) bool {
-	return knob.OnTheWay(t.Object+"/"+t.Knob, string(v), string(from), string(to))
+	return knob.OnTheWay(file(t), string(v), string(from), string(to))
 }
 
-// factors is the largest factor of a slice: 1 + log2 of the number of online CPUs, limited to 8 CPUs
-// (get_update_sysctl_factor in kernel/sched/fair.c).
-const factors = 4
-
-// rescaled reports whether v is a recorded slice that the kernel scaled when CPUs came or went. The kernel multiplies
-// its slice for one CPU by the new factor.
+// rescaled reports whether v is a recorded slice that the kernel scaled when CPUs came or went.
 func rescaled(t plan.Target, v, recorded plan.Value) bool {
-	if !place(t).Scaled {
-		return false
-	}
-	for now := range int64(factors) {
-		for then := range int64(factors) {
-			if scaled(v, recorded, now+1, then+1) {
-				return true
-			}
+	return knob.IsRescaled(file(t), string(v), string(recorded))
+}
+
+// File returns the file that shows the requested value of a target: the target's own, or the file beside it if its own
+// shows only a part of the request.
+func File(root *hostfs.Root, t plan.Target) string {
+	if beside := place(t).Now; beside != "" {
+		name := path.Join(t.Object, beside)
+		if _, err := root.ID(name); err == nil {
+			return name
 		}
 	}
-	return false
-}
-
-// scaled reports whether v is recorded * now / then, up to rounding: the kernel divides before it multiplies.
-func scaled(v, recorded plan.Value, now, then int64) bool {
-	is, errIs := strconv.ParseInt(string(v), 10, 64)
-	was, errWas := strconv.ParseInt(string(recorded), 10, 64)
-	if errIs != nil || errWas != nil || was > math.MaxInt64/factors {
-		return false
-	}
-	exact := was * now / then
-	return is <= exact+factors && is >= exact-factors
+	return file(t)
 }
 
 // place returns what the catalogue of knobs says about a file.
 func place(t plan.Target) knob.Place {
-	_, at, _ := knob.At(t.Object + "/" + t.Knob) // the zero Place if the catalogue does not have it
+	_, at, _ := knob.At(file(t)) // the zero Place if the catalogue does not have it
 	return at
 }

@@ -39,19 +39,15 @@ func (i *interrupts) file(t plan.Target) (string, plan.Identity, error) {
 	if t.Knob == knobOfNext {
 		return path.Join(numbers, knobOfNext), numbers, nil
 	}
-	number, known := numberOf(t.Object)
-	if !known {
-		return "", "", fmt.Errorf("interrupt %q has no number: %w", t.Object, errUnseen)
-	}
 	file, looked := i.files[t.Object]
 	if !looked {
-		if err := still(i.root, t.Object, number); err != nil {
+		var err error
+		if file, err = File(i.root, t); err != nil {
 			return "", "", classify(err)
 		}
-		file = path.Join(numbers, number, knobList)
 		i.files[t.Object] = file
 	}
-	return file, plan.Identity("irq " + number), nil
+	return file, plan.Identity(bare(path.Base(path.Dir(file)))), nil
 }
 
 // still returns nil if a number still belongs to the interrupt of a name. The error is fs.ErrNotExist if the number

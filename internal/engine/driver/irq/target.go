@@ -42,6 +42,18 @@ func Target(root *hostfs.Root, file string) (plan.Target, error) {
 	return plan.Target{Driver: Driver, Object: nameOf(root, number), Knob: knobList}, nil
 }
 
+// File returns the file of a target. The error is fs.ErrNotExist if the interrupt is gone.
+func File(root *hostfs.Root, t plan.Target) (string, error) {
+	if t.Knob == knobOfNext {
+		return path.Join(numbers, knobOfNext), nil
+	}
+	number, known := numberOf(t.Object)
+	if !known {
+		return "", fmt.Errorf("interrupt %q has no number: %w", t.Object, errUnseen)
+	}
+	return path.Join(numbers, number, knobList), still(root, t.Object, number)
+}
+
 // nameOf returns the name of the interrupt with a number: the number, the chip, and the number within the chip. If the
 // chip has no such number (Xen's event channels), the actions are used instead. Actions are a last resort: a driver
 // changes them while the interrupt stays, as when a network interface is renamed. If the kernel does not describe the
