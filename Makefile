@@ -135,7 +135,7 @@ monitoring: check-go ## dashboards and alert rules: queries against the metrics,
 # Tests that one of the targets below has and the stages of `make test` have not, by names for
 # -run and -skip; docs/verify.md has the reason of each, and test/arch wants each name to exist.
 # TIMED ones judge by the clock or by shares of it, on a machine that has to be quiet.
-TIMED := ^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAsItCan$$|^TestInterruptedDemoLeavesNothing$$
+TIMED := ^TestLiveSeeds$$|^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAsItCan$$|^TestInterruptedDemoLeavesNothing$$
 # NET ones ask the network.
 NET := ^TestTuneBansWithIrqbalance$$
 # FAULTS are long histories and faults of the servers of a cluster.
@@ -200,7 +200,8 @@ verify-cluster: deps programs ## the scheduler and the agents' side with faults,
 	cd test/cluster && BERTH_CLUSTER=require BERTH_CLUSTER_EVENTS=10000 $(SUITE) $$($(GO) list ./... | grep -vE '$(WHOLE)') -- -timeout 8h -p 1 -parallel 3
 
 .PHONY: verify-timing
-verify-timing: deps ## what judges by the clock; on a quiet machine
+verify-timing: check-go ## what judges by the clock; on a quiet machine
+	@GO='$(GO)' tools/deps.sh all
 	$(SUITE) ./internal/proof/bench -- -timeout 4h
 	$(SUITE) $(LIVE_TESTS) -- -timeout 4h -p 1 -run '$(TIMED)'
 

@@ -23,7 +23,7 @@ func newLoadCommand() *cobra.Command {
 		Short:  "Workloads for demo and bench",
 		Hidden: true,
 	}
-	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadFill(), newLoadHold())
+	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadFill(), newLoadHold(), newLoadPi())
 	return parent(cmd)
 }
 
@@ -126,6 +126,32 @@ func newLoadHold() *cobra.Command {
 			return nil
 		},
 	}
+}
+
+func newLoadPi() *cobra.Command {
+	digits, threads, duration := 0, 0, time.Duration(0)
+	cmd := &cobra.Command{
+		Use:   "pi",
+		Short: "Wait for a byte of input, compute Pi again and again, print the mean time in milliseconds",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := io.ReadFull(cmd.InOrStdin(), make([]byte, 1)); err != nil {
+				return fmt.Errorf("pi: wait for the move to a group: %w", err)
+			}
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			took, err := load.TimePi(ctx, digits, threads, duration)
+			if err != nil {
+				return err
+			}
+			return writeText(cmd.OutOrStdout(), fmt.Sprintf("%.3f\n", float64(took)/float64(time.Millisecond)))
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&digits, "digits", 20_000, "digits after the point")
+	flags.IntVar(&threads, "threads", 3_000, "threads that share the work")
+	flags.DurationVar(&duration, "for", 10*time.Second, "how long")
+	return cmd
 }
 
 // untilInputEnds returns a context that ends with the command's context or with its standard input. The parent holds

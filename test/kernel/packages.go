@@ -62,13 +62,18 @@ func clusterNeeds() []need {
 // packageNeeds returns the requirements of the tests of the shipped packages, except dpkg, and of the page's tests.
 func packageNeeds() []need { return []need{{"rpm", "rpm"}, {"chromium", "chromium"}} }
 
+// seedNeeds returns the programs of the documents' experiments, which verify-timing runs.
+func seedNeeds() []need {
+	return []need{{"apache2", "apache2-bin"}, {"nginx", "nginx"}, {"wrk", "wrk"}}
+}
+
 // Missing returns the Debian packages of `make test` that are not installed, as arguments of apt-get install.
 func Missing() []string { return absent(bootNeeds(), clusterNeeds(), packageNeeds()) }
 
 // MissingForAll is Missing together with the packages of the verify targets. The kernel sources are the newest
 // linux-source package of the release.
 func MissingForAll(ctx context.Context) []string {
-	return append(missingForNode(ctx), absent(clusterNeeds(), packageNeeds())...)
+	return append(missingForNode(ctx), absent(clusterNeeds(), packageNeeds(), seedNeeds())...)
 }
 
 // missingForNode returns the missing packages of a Kubernetes node in a virtual machine.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
 )
 
 // TestSame has the notations of one value by kind of file, and values that differ.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/internal/engine/driver"
 	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // Burst is the policy that the benchmarks set on a group.
@@ -28,11 +29,33 @@ func DefaultBurst() Burst { return Burst{Policy: "auto", QuotaPercent: 300, Peri
 // DefaultThreshold is the agent's default sharePoolThresholdPercent: above that use of the machine, quotas rise less.
 const DefaultThreshold = 50
 
+// Annotations returns the annotations that ask for this burst.
+func (b Burst) Annotations() (map[string]string, error) {
+	burst, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("annotation of a burst: %w", err)
+	}
+	return map[string]string{"koordinator.sh/cpuBurst": string(burst)}, nil
+}
+
 // AgentWorkload is one group that the agent manages.
 type AgentWorkload struct {
 	Name, Cgroup string
 	LimitCPUs    float64
 	Burst        Burst
+	// Annotations replace those of Burst, unless nil.
+	Annotations map[string]string
+}
+
+// AgentSetup is what an agent manages on a host, and how.
+type AgentSetup struct {
+	// Threshold is sharePoolThresholdPercent.
+	Threshold int
+	// Reserved are CPUs that the agent never gives away exclusively.
+	Reserved cpuset.Set
+	// SharedPool are the groups that keep off exclusive CPUs.
+	SharedPool []string
+	Workloads  []AgentWorkload
 }
 
 // Agent is Berth's real agent, run as a child from real files.
@@ -42,13 +65,13 @@ type Agent struct {
 }
 
 // writeAgentFiles writes the agent's configuration and one file per workload below dir, and returns the configuration's
-// path. threshold is sharePoolThresholdPercent.
-func writeAgentFiles(dir string, threshold int, workloads []AgentWorkload) (string, error) {
+// path.
+func writeAgentFiles(dir string, setup AgentSetup) (string, error) {
 	workloadDir := filepath.Join(dir, "workloads")
 	if err := os.MkdirAll(workloadDir, 0o700); err != nil {
 		return "", fmt.Errorf("agent files: %w", err)
 	}
-	for _, w := range workloads {
+	for _, w := range setup.Workloads {
 		content, err := w.manifest()
 		if err != nil {
 			return "", err
@@ -57,14 +80,21 @@ func writeAgentFiles(dir string, threshold int, workloads []AgentWorkload) (stri
 			return "", fmt.Errorf("agent files: %w", err)
 		}
 	}
-	config, err := yaml.Marshal(map[string]any{
+	fields := map[string]any{
 		"workloadDir": workloadDir,
 		"stateDir":    filepath.Join(dir, "state"),
 		"listen":      "127.0.0.1:0",
 		"cpu-burst-config": map[string]any{
-			"clusterStrategy": map[string]any{"policy": "none", "sharePoolThresholdPercent": threshold},
+			"clusterStrategy": map[string]any{"policy": "none", "sharePoolThresholdPercent": setup.Threshold},
 		},
-	})
+	}
+	if !setup.Reserved.IsEmpty() {
+		fields["reservedCPUs"] = setup.Reserved.String()
+	}
+	if len(setup.SharedPool) > 0 {
+		fields["sharedPool"] = setup.SharedPool
+	}
+	config, err := yaml.Marshal(fields)
 	if err != nil {
 		return "", fmt.Errorf("agent files: %w", err)
 	}
@@ -76,16 +106,19 @@ func writeAgentFiles(dir string, threshold int, workloads []AgentWorkload) (stri
 }
 
 func (w AgentWorkload) manifest() ([]byte, error) {
-	burst, err := json.Marshal(w.Burst)
-	if err != nil {
-		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
+	annotations := w.Annotations
+	if annotations == nil {
+		var err error
+		if annotations, err = w.Burst.Annotations(); err != nil {
+			return nil, fmt.Errorf("workload %s: %w", w.Name, err)
+		}
 	}
 	content, err := yaml.Marshal(map[string]any{
 		"apiVersion": "berth.dev/v1alpha1",
 		"kind":       "Workload",
 		"metadata": map[string]any{
 			"name":        w.Name,
-			"annotations": map[string]string{"koordinator.sh/cpuBurst": string(burst)},
+			"annotations": annotations,
 		},
 		"spec": map[string]any{
 			"cgroup": w.Cgroup,
@@ -99,12 +132,12 @@ func (w AgentWorkload) manifest() ([]byte, error) {
 }
 
 // StartAgent writes the files into a new temporary directory and starts the agent on them.
-func StartAgent(threshold int, workloads []AgentWorkload) (*Agent, error) {
+func StartAgent(setup AgentSetup) (*Agent, error) {
 	dir, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", filesPrefix, os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
-	config, err := writeAgentFiles(dir, threshold, workloads)
+	config, err := writeAgentFiles(dir, setup)
 	if err == nil {
 		var child *Child
 		if child, err = StartChild("berth agent", "agent", "--config", config); err == nil {

@@ -14,9 +14,9 @@ import (
 // TestAgentFilesAreWhatTheAgentReads loads the benchmarks' files with the agent's own reader.
 func TestAgentFilesAreWhatTheAgentReads(t *testing.T) {
 	dir := t.TempDir()
-	file, err := writeAgentFiles(dir, 70, []AgentWorkload{{
+	file, err := writeAgentFiles(dir, AgentSetup{Threshold: 70, Workloads: []AgentWorkload{{
 		Name: "server", Cgroup: "berth-bench-1", LimitCPUs: 0.5, Burst: Burst{Policy: "auto", QuotaPercent: 300, PeriodSeconds: 10},
-	}})
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}

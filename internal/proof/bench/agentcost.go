@@ -95,7 +95,7 @@ func measureAgent(ctx context.Context, o AgentOptions, n int) (cost AgentCost, e
 			Name: fmt.Sprintf("idle%d", i), Cgroup: stage.Path(), LimitCPUs: float64(agentLimit), Burst: DefaultBurst(),
 		})
 	}
-	agent, err := StartAgent(o.Place.Threshold, workloads)
+	agent, err := StartAgent(AgentSetup{Threshold: o.Place.Threshold, Workloads: workloads})
 	if err != nil {
 		return AgentCost{}, err
 	}

@@ -137,7 +137,7 @@ func startBerth(ctx context.Context, burst Burst, limit unit.CPUs, server *Stage
 			Name: fmt.Sprintf("neighbour%d", i), Cgroup: stage.Path(), LimitCPUs: float64(limit / neighbourShare), Burst: burst,
 		})
 	}
-	agent, err := StartAgent(server.place.Threshold, workloads)
+	agent, err := StartAgent(AgentSetup{Threshold: server.place.Threshold, Workloads: workloads})
 	if err != nil {
 		return nil, err
 	}
@@ -170,6 +170,11 @@ func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*S
 		}
 	}
 	return nil
+}
+
+// Await waits until done returns true or ctx ends, as long as alive returns no error.
+func Await(ctx context.Context, done func() (bool, error), alive func() error) error {
+	return await(ctx, time.Now().Add(time.Hour), done, alive)
 }
 
 // errDeadline reports that await timed out.

@@ -106,8 +106,8 @@ func RunRedis(ctx context.Context, o LocalityOptions) (r *RedisReport, err error
 		return nil, err
 	}
 	for program, from := range map[string]string{"redis-server": "redis-server", "redis-benchmark": "redis-tools"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("%w %s, of Debian's package %s: %w", ErrMissing, program, from, err)
+		if err := Needs(program, from); err != nil {
+			return nil, err
 		}
 	}
 	dir, err := os.MkdirTemp("", "berth-bench-")
@@ -280,27 +280,20 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 	if !run.OneKey {
 		args = append(args, "-r", strconv.Itoa(s.set.Keys))
 	}
-	var said bytes.Buffer
-	client, err := limitless(&said, args...)
+	said, err := Output(ctx, s.clients, args...)
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = client.Signal(syscall.SIGTERM) })
-	defer stop()
-	attached := s.clients.Attach(client.PID())
-	if err := errors.Join(client.Wait(), attached, ctx.Err()); err != nil {
-		return fmt.Errorf("%w: redis-benchmark: %w: %s", ErrChild, err, &said)
-	}
 	if o.Out != "" {
 		name := fmt.Sprintf("run%02d-%s-%d-onekey-%t.txt", run.Repetition, slug(run.Arm), run.Clients, run.OneKey)
-		if err := os.WriteFile(filepath.Join(o.Out, name), said.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(o.Out, name), []byte(said), 0o644); err != nil {
 			return fmt.Errorf("raw data: %w", err)
 		}
 	}
 	if run.LocalAfter, err = s.percent(); err != nil {
 		return err
 	}
-	return run.parse(said.String())
+	return run.parse(said)
 }
 
 // parse reads the output of redis-benchmark 7.
@@ -332,13 +325,30 @@ func (run RedisRun) load() string {
 	return fmt.Sprintf("%d clients, all keys", run.Clients)
 }
 
-// compare computes the ratios.
-func (r *RedisReport) compare() {
-	metrics := map[string]func(RedisRun) float64{
+// redisMetrics returns the figures of a run by their names.
+func redisMetrics() map[string]func(RedisRun) float64 {
+	return map[string]func(RedisRun) float64{
 		"QPS":    func(x RedisRun) float64 { return x.QPS },
 		"p99":    func(x RedisRun) float64 { return x.P99 },
 		"p99.99": func(x RedisRun) float64 { return x.P9999 },
 	}
+}
+
+// Median returns the median of a metric over an arm's runs with a load, as in RatioLine, nil without runs.
+func (r *RedisReport) Median(arm, with, metric string) *float64 {
+	var values []float64
+	for _, s := range r.shares(arm, with, redisMetrics()[metric]) {
+		values = append(values, s.Part)
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	return new(load.Median(values))
+}
+
+// compare computes the ratios.
+func (r *RedisReport) compare() {
+	metrics := redisMetrics()
 	for _, first := range r.Runs {
 		if first.Repetition > 1 || first.Arm == Mixed {
 			continue

@@ -43,6 +43,11 @@ type Stage struct {
 
 // OpenStage makes the group and starts the hidden subcommand in it. A quota of unit.NoLimit means no limit.
 func OpenStage(place Place, name string, quota unit.Micros, args ...string) (stage *Stage, err error) {
+	return openStage(place, name, quota, func() (*Child, error) { return StartChild("load "+args[0], append([]string{"load"}, args...)...) })
+}
+
+// openStage makes the group, and moves a child into it that waits for that.
+func openStage(place Place, name string, quota unit.Micros, start func() (*Child, error)) (stage *Stage, err error) {
 	s := &Stage{place: place}
 	defer func() {
 		if err != nil {
@@ -62,7 +67,7 @@ func OpenStage(place Place, name string, quota unit.Micros, args ...string) (sta
 	if s.meter, err = OpenMeter(place.Host, s.group.Path()); err != nil {
 		return nil, fmt.Errorf("stage %s: %w", name, err)
 	}
-	if s.child, err = StartChild("load "+args[0], append([]string{"load"}, args...)...); err != nil {
+	if s.child, err = start(); err != nil {
 		return nil, err
 	}
 	if err = errors.Join(s.group.Attach(s.child.PID()), s.child.Moved()); err != nil {
@@ -99,6 +104,22 @@ func (s *Stage) Bandwidth() (cgroup.Bandwidth, error) { return s.meter.Bandwidth
 
 // Counters reads the counters of the group and its ancestors.
 func (s *Stage) Counters() (Counters, error) { return s.meter.Counters() }
+
+// Run runs another hidden subcommand in the stage's group, and returns the first line that it prints.
+func (s *Stage) Run(ctx context.Context, args ...string) (line string, err error) {
+	child, err := StartChild("load "+args[0], append([]string{"load"}, args...)...)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, child.Stop()) }()
+	if err := errors.Join(s.group.Attach(child.PID()), child.Moved()); err != nil {
+		return "", fmt.Errorf("stage %s: %w", s.Path(), err)
+	}
+	return child.FirstLine(ctx)
+}
+
+// Alive returns an error that says why the stage's program ended, nil while it runs.
+func (s *Stage) Alive() error { return s.child.Alive() }
 
 // Load sends the arrivals to the stage's server and returns the outcome without Writes.
 func (s *Stage) Load(ctx context.Context, work time.Duration, arrivals []time.Duration) (Outcome, error) {

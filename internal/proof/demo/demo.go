@@ -106,9 +106,9 @@ func (d *run) start(ctx context.Context) error {
 // report says so.
 func (d *run) startAgent(ctx context.Context) error {
 	stage := d.stages[managed]
-	agent, err := bench.StartAgent(d.Home.Place.Threshold, []bench.AgentWorkload{{
+	agent, err := bench.StartAgent(bench.AgentSetup{Threshold: d.Home.Place.Threshold, Workloads: []bench.AgentWorkload{{
 		Name: "demo", Cgroup: stage.Path(), LimitCPUs: float64(d.Limit), Burst: bench.DefaultBurst(),
-	}})
+	}}})
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

@@ -17,6 +17,9 @@ type Generator struct {
 	Address string
 	// Work is the CPU time each request burns, 0..MaxWork.
 	Work time.Duration
+	// Path is what requests ask for, "" for /work of this package's server. Encoding is their Accept-Encoding, "" for
+	// none.
+	Path, Encoding string
 	// Connections bounds the requests in flight; 0 means 256. Further requests wait, and their waiting counts as
 	// latency.
 	Connections int
@@ -115,9 +118,15 @@ func pace(ctx context.Context, start time.Time, arrivals []time.Duration, due ch
 
 func (g Generator) send(ctx context.Context, client *http.Client, start time.Time, at time.Duration) Sample {
 	sample := Sample{Intended: at}
-	url := fmt.Sprintf("http://%s/work?us=%d", g.Address, g.Work.Microseconds())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	path := g.Path
+	if path == "" {
+		path = fmt.Sprintf("/work?us=%d", g.Work.Microseconds())
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.Address+path, http.NoBody)
 	if err == nil {
+		if g.Encoding != "" {
+			request.Header.Set("Accept-Encoding", g.Encoding)
+		}
 		var response *http.Response
 		if response, err = client.Do(request); err == nil {
 			_, err = io.Copy(io.Discard, response.Body)

@@ -1,0 +1,123 @@
+package seeds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/internal/value/unit"
+)
+
+// documentCPUs is the limit of the pods of the documents.
+const documentCPUs = 4
+
+// pinTimeout is how long the agent has to pin a group.
+const pinTimeout = 15 * time.Second
+
+// host measures the experiments on this host.
+type host struct {
+	Options
+
+	machine *topology.Topology
+}
+
+// opened is an experiment that is ready to run.
+type opened interface {
+	// load describes the load on this machine.
+	load() string
+	run(ctx context.Context, a Arm) (Values, error)
+	close() error
+}
+
+func (h host) open(ctx context.Context, name string) (opened, error) {
+	switch name {
+	case "nginx":
+		return h.openNginx(ctx)
+	case "apache":
+		return h.openApache(ctx)
+	}
+	return h.openPi()
+}
+
+// cpus returns how many CPUs a measured group has: those of the documents, or fewer so that as many are left.
+func (h host) cpus() int { return max(1, min(documentCPUs, h.machine.Online.Size()/2)) }
+
+// quotaOf is the quota of a limit.
+func (h host) quotaOf(cpus int) unit.Micros { return unit.CPUs(cpus).Quota(bench.Period) }
+
+// agent starts an agent on a stage with a limit. It never gives the reserved CPUs away.
+func (h host) agent(stage *bench.Stage, cpus int, annotations map[string]string, reserved cpuset.Set) (*bench.Agent, error) {
+	return bench.StartAgent(bench.AgentSetup{
+		Threshold: h.Place.Threshold, Reserved: reserved,
+		Workloads: []bench.AgentWorkload{{Name: "seed", Cgroup: stage.Path(), LimitCPUs: float64(cpus), Annotations: annotations}},
+	})
+}
+
+// pin starts an agent that pins a stage, and waits until the stage has its CPUs. With a policy these may be more.
+func (h host) pin(ctx context.Context, stage *bench.Stage, cpus int, policy string, reserved cpuset.Set) (agent *bench.Agent, err error) {
+	annotations := map[string]string{"cpuset-scheduler": "true"}
+	if policy != "" {
+		annotations["cpu-policy"] = policy
+	}
+	if agent, err = h.agent(stage, cpus, annotations, reserved); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, agent.Remove())
+		}
+	}()
+	pinning, cancel := context.WithTimeout(ctx, pinTimeout)
+	defer cancel()
+	var has cpuset.Set
+	err = bench.Await(pinning, func() (bool, error) {
+		writes, err := agent.Writes()
+		if err != nil {
+			return false, err
+		}
+		has, err = stage.Group().Handle().EffectiveCPUs()
+		return has.Size() == cpus || policy != "" && writes > 0, err
+	}, agent.Alive)
+	if err != nil {
+		return nil, fmt.Errorf("pin %s to %d CPUs (it has %s): %w", stage.Path(), cpus, has, err)
+	}
+	return agent, nil
+}
+
+// scatter returns CPUs of as many L3 domains, then cores, as there are.
+func (h host) scatter(from cpuset.Set, n int) cpuset.Set {
+	var chosen cpuset.Set
+	for chosen.Size() < n {
+		best, least := -1, 0
+		for cpu := range from.Difference(chosen).All() {
+			if beside := h.beside(chosen, cpu); best < 0 || beside < least {
+				best, least = cpu, beside
+			}
+		}
+		if best < 0 {
+			break
+		}
+		chosen = chosen.Add(best)
+	}
+	return chosen
+}
+
+// beside is larger the more of the chosen CPUs share an L3 cache, and above all a core, with a CPU.
+func (h host) beside(chosen cpuset.Set, cpu int) int {
+	n := 0
+	for _, c := range h.machine.Cores {
+		if c.CPUs.Contains(cpu) {
+			n += 1000 * c.CPUs.Intersect(chosen).Size()
+		}
+	}
+	for _, l3 := range h.machine.L3 {
+		if l3.CPUs.Contains(cpu) {
+			n += l3.CPUs.Intersect(chosen).Size()
+		}
+	}
+	return n
+}

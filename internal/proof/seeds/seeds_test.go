@@ -1,0 +1,218 @@
+package seeds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/test/plain"
+)
+
+// machine is a host with two CPUs.
+func machine(t *testing.T) *hostfs.Root {
+	t.Helper()
+	h := plain.New(t)
+	for _, cpu := range []string{"0", "1"} {
+		h.Write("sys/devices/system/cpu/cpu"+cpu+"/topology/core_id", cpu+"\n")
+		h.Write("sys/devices/system/cpu/cpu"+cpu+"/topology/physical_package_id", "0\n")
+	}
+	for _, name := range []string{"online", "present", "possible"} {
+		h.Write("sys/devices/system/cpu/"+name, "0-1\n")
+	}
+	return h.Root()
+}
+
+// invented returns the values of an arm that is so many times the printed one.
+func invented(a Arm, times float64) Values {
+	v := Values{Of: map[string]float64{}, Raw: a.Name + "\n"}
+	for _, e := range Experiments() {
+		for _, f := range e.Figures {
+			if e.Name == a.Experiment {
+				v.Of[f.Name] = f.Before * times * (1 + 0.01*float64(a.Repetition))
+			}
+		}
+	}
+	for i := range 1200 {
+		v.Samples = append(v.Samples, load.Sample{
+			Intended: time.Duration(i) * 10 * time.Millisecond, Status: 200,
+			Latency: time.Duration(float64(100+i%20) * times * float64(time.Millisecond)),
+		})
+	}
+	return v
+}
+
+// TestReport measures with invented values, and compares the table, the Markdown and the chart with golden files.
+func TestReport(t *testing.T) {
+	var order []string
+	o := Options{
+		Options: bench.Options{Repetitions: 3, Out: t.TempDir(), Machine: bench.Machine{Kernel: "6.18.0", Arch: "amd64", CPUs: 2, Berth: "test"}},
+		Root:    machine(t), Duration: 12 * time.Second,
+		Run: func(_ context.Context, a Arm) (Values, error) {
+			order = append(order, fmt.Sprintf("%s %d %s", a.Experiment, a.Repetition, a.Name))
+			times, differs := map[string]float64{pinned: 0.9, borrowing: 0.8, burst: 0.5, unlimited: 0.45, scattered: 1.5}[a.Name]
+			if !differs {
+				times = 1
+			}
+			return invented(a, times), nil
+		},
+	}
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"nginx 0 any CPUs", "nginx 0 pinned", "nginx 0 other CPUs in turns", "nginx 0 any CPUs again", "nginx 1 pinned"}; !cmp.Equal(order[:5], want) {
+		t.Errorf("order %q, want %q", order[:5], want)
+	}
+	var table strings.Builder
+	if err := WriteTable(&table, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "table.txt", table.String())
+	for _, name := range []string{"seeds.md", "seeds.svg"} {
+		text, err := os.ReadFile(filepath.Join(o.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, string(text))
+	}
+	for _, name := range []string{"summary.json", "apache-run03-burst.csv", "nginx-run01-any-CPUs-again.txt"} {
+		if _, err := os.Stat(filepath.Join(o.Out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// golden compares a text with a file of testdata. BERTH_UPDATE=1 writes the file.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("BERTH_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// TestFailures: a failed experiment spoils no other, a machine that can have none says why, an interrupt ends the run.
+func TestFailures(t *testing.T) {
+	broken := errors.New("broken")
+	ctx, stop := context.WithCancel(t.Context())
+	run := func(ctx context.Context, failure error, names ...string) (*Report, error) {
+		return Run(ctx, Options{
+			Options: bench.Options{Repetitions: 2}, Root: machine(t), Duration: time.Second, Names: names,
+			Run: func(_ context.Context, a Arm) (Values, error) {
+				if a.Experiment == "nginx" {
+					return Values{}, failure
+				}
+				return invented(a, 1), nil
+			},
+		})
+	}
+	r, err := run(ctx, broken, "nginx", "cal-pi")
+	if !errors.Is(err, broken) || errors.Is(err, ErrNothing) || !strings.Contains(r.Experiments[0].Why, "it failed: ") || r.Experiments[1].Why != "" {
+		t.Errorf("error %v, report %+v", err, r)
+	}
+	r, err = run(ctx, fmt.Errorf("%w a third CPU", bench.ErrMissing), "nginx", "redis", "online", "profiles")
+	if !errors.Is(err, ErrNothing) || !errors.Is(err, bench.ErrMissing) || len(r.Experiments) != 4 {
+		t.Errorf("error %v, report %+v", err, r)
+	}
+	for _, m := range r.Experiments {
+		if m.Why == "" {
+			t.Errorf("%s was measured", m.Name)
+		}
+	}
+	stop()
+	if _, err := run(ctx, ctx.Err(), "nginx"); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v after an interrupt", err)
+	}
+}
+
+// TestVerdict has the changes of documents and the intervals here.
+func TestVerdict(t *testing.T) {
+	less, more, same := &load.Ratio{Estimate: 0.8, Low: 0.7, High: 0.9}, &load.Ratio{Estimate: 1.2, Low: 1.1, High: 1.3}, &load.Ratio{Estimate: 1, Low: 0.9, High: 1.1}
+	for _, c := range []struct {
+		after          float64
+		treated, noise *load.Ratio
+		want           Verdict
+	}{
+		{50, less, same, Same},
+		{50, more, same, Opposite},
+		{50, same, same, Neither},
+		{150, more, same, Same},
+		{150, less, same, Opposite},
+		{150, same, nil, Neither},
+		{100, same, same, Unchanged},
+		{100.4, same, same, Unchanged},
+		{100, less, same, Opposite},
+		{100, more, same, Opposite},
+		{50, less, more, Noisy},
+		{50, less, less, Noisy},
+		{50, nil, same, Open},
+	} {
+		if got := verdict(Figure{Before: 100, After: c.after}, c.treated, c.noise); got != c.want {
+			t.Errorf("%g, %+v, %+v: %s, want %s", c.after, c.treated, c.noise, got, c.want)
+		}
+	}
+}
+
+// TestParseWrk reads the output of Debian's wrk 4.1.0, and refuses another.
+func TestParseWrk(t *testing.T) {
+	const said = `Running 1s test @ http://127.0.0.1:18080/
+  1 threads and 100 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     4.20ms   14.52ms  93.54ms   93.76%
+    Req/Sec   122.54k    27.56k  137.93k    81.82%
+  Latency Distribution
+     50%  576.00us
+     75%  615.00us
+     90%  807.00us
+     99%   81.66ms
+  133770 requests in 1.10s, 18.88MB read
+Requests/sec: 121425.19
+Transfer/sec:     17.14MB
+`
+	v, err := parseWrk(said)
+	want := map[string]float64{"requests": 121425.19, "mean": 4200, "p50": 576, "p75": 615, "p90": 807, "p99": 81660}
+	if diff := cmp.Diff(want, v.Of); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	for _, other := range []string{"", "unable to connect to 127.0.0.1:1 Connection refused\n", strings.Replace(said, "99%", "98%", 1)} {
+		if _, err := parseWrk(other); !errors.Is(err, bench.ErrChild) {
+			t.Errorf("%q: error %v", other, err)
+		}
+	}
+}
+
+// TestPrinted: every experiment has a reference, a treated arm and printed figures.
+func TestPrinted(t *testing.T) {
+	for _, e := range Experiments() {
+		if len(e.Figures) == 0 || e.Load == "" || e.Document == "" {
+			t.Errorf("%+v is incomplete", e)
+		}
+		if n := len(e.Arms); n > 0 && (e.Arms[n-1] != e.Arms[0]+again || e.Treated == "") {
+			t.Errorf("%s: arms %q", e.Name, e.Arms)
+		}
+		for _, f := range e.Figures {
+			if f.Before <= 0 || f.After <= 0 || f.Unit == "" {
+				t.Errorf("%s: %+v", e.Name, f)
+			}
+		}
+	}
+}
