@@ -141,11 +141,11 @@ func (w *witness) side(r *resident, all list) list {
 }
 
 // isolation runs a Deployment of online and one of offline pods on the node. The offline pods get their own cores, the
-// minimum number, so that the boundary does not move. Every container must be on its side from its first instruction,
-// also after a kill of the kubelet or of the agent. When the administrator ends the isolation, all containers must have
-// all CPUs again.
+// minimum number, so that the boundary does not move, and are idle, except those whose own annotation switches that off.
+// Every container must be on its side from its first instruction, also after a kill of the kubelet or of the agent. When
+// the administrator ends the isolation, all containers must have all CPUs and the kubelet's weights again.
 func (s *stage) isolation(t *testing.T) {
-	defer s.undeploy(t, "online", "offline")
+	defer s.undeploy(t, "online", "offline", "opted-out")
 	s.deploy(t, "online", limited(""))
 	before := s.deployed(t, "online")[0]
 	file := cpusets() + s.groupOf(t, id(before, "app")).dir + "/cpuset.cpus"
@@ -163,15 +163,27 @@ func (s *stage) isolation(t *testing.T) {
 		hog.Image, hog.Resources = "berth-burn:1", cpu("100m")
 		p.Spec.Containers = append(p.Spec.Containers, hog)
 	})
+	s.deploy(t, "opted-out", limited(""), labelled(classKey, "BE"), annotated(cpuQOSKey, optedOut))
 	s.start(t, "best-effort")
-	s.rightSides(t, "offline")
+	s.rightSides(t, "offline", "opted-out")
 	s.published(t)
+	s.precedence(t)
+	for _, p := range s.deployed(t, "opted-out") {
+		s.annotate(t, p.Name, cpuQOSKey, optedIn)
+	}
+	s.yields(t, "opted-out", true)
+	for _, p := range s.deployed(t, "opted-out") {
+		s.annotate(t, p.Name, cpuQOSKey, mistakenCPUQOS)
+		s.event(t, space, p.Name, "InvalidPolicy", cpuQOSKey, "groupIdentity", "9", "allowed")
+	}
+	s.precedence(t)
 
 	must(t, s.c.Stop(t.Context(), "kubelet"))
 	s.replace(t, "online", "offline")
 	must(t, s.c.Start(t.Context(), "kubelet"))
 	s.nodeReady(t)
 	s.rightSides(t, "offline")
+	s.precedence(t)
 
 	s.freshAgent(t)
 	pid := s.agentPID(t)
@@ -179,21 +191,34 @@ func (s *stage) isolation(t *testing.T) {
 	s.agentBack(t, pid)
 	s.replace(t, "online", "offline")
 	s.rightSides(t, "online", "offline")
+	s.precedence(t)
 
 	s.witness.isolates(false)
 	s.isolate(t, false)
 	s.settled(t)
+	for _, name := range []string{"online", "offline", "opted-out"} {
+		s.yields(t, name, false)
+	}
 	if now := contents([]string{file}); now != all && exists(file) {
 		t.Errorf("%s had CPUs %s before the isolation, and has %s after it", before.Name, all, now)
 	}
 }
 
-// isolate configures, as an administrator, separate cores for offline work, or ends that. With a threshold of 0 the
-// number of cores is the minimum.
+// precedence checks that exactly the offline pods that did not opt out are idle.
+func (s *stage) precedence(t *testing.T) {
+	t.Helper()
+	s.yields(t, "online", false)
+	s.yields(t, "offline", true)
+	s.yields(t, "opted-out", false)
+}
+
+// isolate configures, as an administrator, separate cores and precedence for offline work, or ends that. With a threshold
+// of 0 the number of cores is the minimum.
 func (s *stage) isolate(t *testing.T, enable bool) {
 	t.Helper()
 	s.configMap(t, "kube-system", "ack-slo-config", map[string]string{
 		thresholdKey: fmt.Sprintf(`{"clusterStrategy": {"enable": %v, "cpuSuppressThresholdPercent": 0}}`, enable),
+		qosKey:       fmt.Sprintf(`{"clusterStrategy": {"beClass": {"cpuQOS": {"enable": %v}}}}`, enable),
 	})
 }
 
