@@ -58,7 +58,7 @@ help: ## print this list
 	@echo 'Variables: FUZZTIME=$(FUZZTIME) STARTS=$(STARTS) CHECKS=$(CHECKS) BENCHARGS="$(BENCHARGS)" GO=$(GO)'
 
 .PHONY: demo
-demo: build ## build Berth and run its main job on this machine (asks for sudo)
+demo: build ## build Berth and show each capability on this machine (asks for sudo)
 	@$(call as_root,bin/berth demo)
 
 .PHONY: build

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,10 +42,11 @@ func (b Burst) Annotations() (map[string]string, error) {
 // AgentWorkload is one group that the agent manages.
 type AgentWorkload struct {
 	Name, Cgroup string
-	LimitCPUs    float64
-	Burst        Burst
-	// Annotations replace those of Burst, unless nil.
-	Annotations map[string]string
+	// LimitCPUs is the group's limit, 0 for none.
+	LimitCPUs float64
+	Burst     Burst
+	// Annotations replace those of Burst, unless nil. Labels are the workload's, or nil.
+	Annotations, Labels map[string]string
 }
 
 // AgentSetup is what an agent manages on a host, and how.
@@ -56,6 +58,8 @@ type AgentSetup struct {
 	// SharedPool are the groups that keep off exclusive CPUs.
 	SharedPool []string
 	Workloads  []AgentWorkload
+	// Config are more fields of the agent's file, such as resource-qos-config.
+	Config map[string]any
 }
 
 // Agent is Berth's real agent, run as a child from real files.
@@ -88,6 +92,7 @@ func writeAgentFiles(dir string, setup AgentSetup) (string, error) {
 			"clusterStrategy": map[string]any{"policy": "none", "sharePoolThresholdPercent": setup.Threshold},
 		},
 	}
+	maps.Copy(fields, setup.Config)
 	if !setup.Reserved.IsEmpty() {
 		fields["reservedCPUs"] = setup.Reserved.String()
 	}
@@ -113,17 +118,19 @@ func (w AgentWorkload) manifest() ([]byte, error) {
 			return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 		}
 	}
+	spec := map[string]any{"cgroup": w.Cgroup}
+	if w.LimitCPUs > 0 {
+		spec["cpu"] = map[string]string{"limit": fmt.Sprintf("%dm", int(w.LimitCPUs*1000+0.5))}
+	}
 	content, err := yaml.Marshal(map[string]any{
 		"apiVersion": "berth.dev/v1alpha1",
 		"kind":       "Workload",
 		"metadata": map[string]any{
 			"name":        w.Name,
 			"annotations": annotations,
+			"labels":      w.Labels,
 		},
-		"spec": map[string]any{
-			"cgroup": w.Cgroup,
-			"cpu":    map[string]string{"limit": fmt.Sprintf("%dm", int(w.LimitCPUs*1000+0.5))},
-		},
+		"spec": spec,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)

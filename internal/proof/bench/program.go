@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
+	"github.com/berth-project/berth/internal/linux/process"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/unit"
@@ -70,6 +72,23 @@ func Output(ctx context.Context, group *scratch.Group, argv ...string) (string, 
 	attached := group.Attach(p.PID())
 	if err := errors.Join(p.Wait(), attached, ctx.Err()); err != nil {
 		return "", fmt.Errorf("%w: %s: %w: %s", ErrChild, argv[0], err, &said)
+	}
+	return said.String(), nil
+}
+
+// Command runs a command of Berth to its end, and returns what it printed on standard output.
+func Command(ctx context.Context, args ...string) (string, error) {
+	var said, errs bytes.Buffer
+	cmd := exec.Command(self, args...) // Not CommandContext: the signal below ends it in order.
+	cmd.Args[0], cmd.Stdout, cmd.Stderr = "berth", &said, &errs
+	p, err := process.Start(cmd, syscall.SIGTERM)
+	if err != nil {
+		return "", fmt.Errorf("%w: berth %s: %w", ErrChild, strings.Join(args, " "), err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGTERM) })
+	defer stop()
+	if err := errors.Join(p.Wait(), ctx.Err()); err != nil {
+		return said.String(), fmt.Errorf("%w: berth %s: %w: %s", ErrChild, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
 	}
 	return said.String(), nil
 }

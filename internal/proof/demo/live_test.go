@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/demo"
 	"github.com/berth-project/berth/internal/proof/load"
@@ -22,7 +23,7 @@ import (
 // TestMain lets the test binary be the program that the demonstration starts
 // as /proc/self/exe.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"load", "agent", "rollback"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"load", "agent", "rollback", "tune"}, os.Args[1]) {
 		streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 		os.Exit(cli.Run(context.Background(), os.Args[1:], streams, "test"))
 	}
@@ -81,25 +82,56 @@ func mustBeGone(t *testing.T, host *cgroup.Host, parent, temporary string) {
 	}
 }
 
-func options(h *demo.Home) demo.Options {
+func machine(t *testing.T, h *demo.Home) *topology.Topology {
+	t.Helper()
+	found, err := topology.Discover(h.Place.Host.Root().FS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// options are those of a short demonstration. The part that writes a setting of the host runs only in a machine that
+// belongs to the tests.
+func options(t *testing.T, h *demo.Home) demo.Options {
+	t.Helper()
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var only []string
+	if job.Param(string(line), job.LayoutParam) == "" {
+		only = []string{"burst", "place", "isolate", "localize"}
+	}
 	return demo.Options{
 		Home:    h,
+		Host:    machine(t, h),
+		Only:    only,
 		Limit:   0.5,
 		Pattern: load.Pattern{Rate: 10, Batch: 4, Regular: true},
 		Work:    time.Millisecond,
 		Rounds:  2,
 		Slice:   300 * time.Millisecond,
+		Arm:     300 * time.Millisecond,
 	}
 }
 
 func TestDemoRestoresWhatItTouched(t *testing.T) {
 	h := home(t)
-	report, err := demo.Run(t.Context(), options(h))
+	report, err := demo.Run(t.Context(), options(t, h))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !report.Restored || len(report.Files) == 0 {
 		t.Errorf("restored %v, files %+v", report.Restored, report.Files)
+	}
+	for _, p := range report.Parts {
+		if p.Why == "" && (len(p.Rows) == 0 || p.Title == "") {
+			t.Errorf("%s shows nothing: %+v", p.Capability, p)
+		}
+		if p.Why != "" && p.Capability != "localize" && len(machine(t, h).Cores) > 1 {
+			t.Errorf("%s: %s", p.Capability, p.Why)
+		}
 	}
 	if len(report.Notes) != 0 {
 		t.Skipf("this machine has no CPU to spare: %s", report.Notes)
@@ -125,7 +157,10 @@ func TestDemoRestoresWhatItTouched(t *testing.T) {
 // announced, as Ctrl-C does; home checks what is left. Where not all repetitions are made it
 // is the last step, when there is most to leave.
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
-	steps := []string{"starting the server: limited", "starting berth agent", "round 1 of 2: limited", "killing the agent"}
+	steps := []string{
+		"starting the server: limited", "starting berth agent", "round 1 of 2: limited", "place: starting", "place: pinned", "isolate: beside",
+		"isolate: isolated", "killing the agent",
+	}
 	stride, err := job.Stride()
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +173,7 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 			h := home(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			o := options(h)
+			o := options(t, h)
 			o.Progress = func(what string) {
 				if strings.HasPrefix(what, step) {
 					cancel()

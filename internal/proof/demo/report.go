@@ -1,28 +1,36 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
-	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/value/table"
 )
 
 // Report is the result of the demonstration. Its JSON is a stable contract.
 type Report struct {
-	Machine  bench.Machine      `json:"machine"`
-	Topology string             `json:"topology"`
-	Setup    bench.Setup        `json:"setup"`
-	Arms     []bench.ArmSummary `json:"arms"`
-	// Files are the files of the managed group, read before the agent started, after it was killed, and after berth
-	// rollback.
+	Machine  bench.Machine `json:"machine"`
+	Topology string        `json:"topology"`
+	// Setup and Arms are the load and the arms of burst.
+	Setup bench.Setup        `json:"setup"`
+	Arms  []bench.ArmSummary `json:"arms"`
+	// Parts are the other capabilities, and those that this machine cannot show.
+	Parts []Part `json:"parts"`
+	// Files are the files that Berth managed, read before it began, when it was killed, and after berth rollback.
 	Files    []FileProof `json:"files"`
 	Restored bool        `json:"restored"`
 	Notes    []string    `json:"notes,omitempty"`
+}
+
+// Part is the demonstration of one capability: a table, or why there is none.
+type Part struct {
+	Capability string     `json:"capability"`
+	Title      string     `json:"title,omitempty"`
+	Why        string     `json:"notShown,omitempty"`
+	Header     []string   `json:"header,omitempty"`
+	Rows       [][]string `json:"rows,omitempty"`
 }
 
 // FileProof is the content of one file at three moments.
@@ -33,63 +41,51 @@ type FileProof struct {
 	After  string `json:"after"`
 }
 
-// bandwidthFiles returns all files through which a CPU limit can change.
-func bandwidthFiles(version int) []string {
-	if version == 1 {
-		return []string{"cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us"}
-	}
-	return []string{"cpu.max", "cpu.max.burst"}
-}
-
-// readFiles reads the raw content of the group's files into Before. It leaves out files that this kernel lacks.
-func readFiles(host *cgroup.Host, group string) ([]FileProof, error) {
-	hierarchy, err := host.Hierarchy(cgroup.CPU)
-	if err != nil {
-		return nil, fmt.Errorf("files of %s: %w", group, err)
-	}
-	var files []FileProof
-	for _, name := range bandwidthFiles(hierarchy.Version) {
-		path := hierarchy.Mount + "/" + group + "/" + name
-		content, err := host.Root().ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("files of %s: %w", group, err)
-		}
-		files = append(files, FileProof{File: host.Root().Join(path), Before: strings.TrimSpace(string(content))})
-	}
-	return files, nil
-}
-
-func (d *run) report() *Report {
-	r := &Report{
-		Machine:  d.Machine,
-		Topology: d.Topology,
-		Notes:    d.notes,
+func (o Options) newReport() *Report {
+	return &Report{
+		Machine:  o.Machine,
+		Topology: Outline(o.Host),
 		Setup: bench.Setup{
-			LimitCPUs: float64(d.Limit), BatchesPerSec: d.Pattern.Rate, Batch: d.Pattern.Batch, Regular: d.Pattern.Regular,
-			WorkMicros: d.Work.Microseconds(), ArmSeconds: d.Slice.Seconds() * float64(d.Rounds), Seed: d.Pattern.Seed,
+			LimitCPUs: float64(o.Limit), BatchesPerSec: o.Pattern.Rate, Batch: o.Pattern.Batch, Regular: o.Pattern.Regular,
+			WorkMicros: o.Work.Microseconds(), ArmSeconds: o.Slice.Seconds() * float64(o.Rounds), Seed: o.Pattern.Seed,
 		},
 	}
-	for _, arm := range arms() {
-		repetitions := make([]bench.Repetition, 0, d.Rounds)
-		for _, outcome := range d.outcomes[arm] {
-			repetitions = append(repetitions, bench.Repetition{arm: outcome})
-		}
-		summary := bench.Summarize(arm, repetitions)
-		if arm == managed {
-			summary.Writes = d.writes
-		}
-		r.Arms = append(r.Arms, summary)
-	}
-	return r
 }
 
 // WriteTable prints the report for people.
 func WriteTable(w io.Writer, r *Report) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n%s\n\n", r.Machine.Line(), strings.TrimSpace(r.Topology), r.Setup.Line())
+	fmt.Fprintf(&b, "%s\n%s\n", r.Machine.Line(), strings.TrimSpace(r.Topology))
+	if len(r.Arms) > 0 {
+		fmt.Fprintf(&b, "\nburst: a limit, and CPU time that the server did not use before\n%s\n", r.Setup.Line())
+		_ = table.Write(&b, armRows(r)) // a strings.Builder never fails
+	}
+	for _, p := range r.Parts {
+		if p.Why != "" {
+			fmt.Fprintf(&b, "\n%s: not shown: %s\n", p.Capability, p.Why)
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s: %s\n", p.Capability, p.Title)
+		_ = table.Write(&b, append([][]string{p.Header}, p.Rows...)) // a strings.Builder never fails
+	}
+	if len(r.Files) > 0 {
+		b.WriteString("\nthe way back: Berth was killed, then berth rollback\n")
+		_ = table.Write(&b, fileRows(r)) // a strings.Builder never fails
+	}
+	b.WriteByte('\n')
+	if r.Restored {
+		b.WriteString("Every file that Berth could touch reads as before. The groups are removed.\n")
+	}
+	for _, note := range append(r.Notes, reading(r)...) {
+		b.WriteString("note: " + note + "\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("print report: %w", err)
+	}
+	return nil
+}
+
+func armRows(r *Report) [][]string {
 	rows := [][]string{{"ARM", "N", "P50 MS", "P99 MS", "P99.9 MS", "THROTTLED PERIODS", "MEAN CPU", "LIMIT", "WRITES"}}
 	for _, a := range r.Arms {
 		limit := fmt.Sprintf("%.2f", r.Setup.LimitCPUs)
@@ -101,8 +97,11 @@ func WriteTable(w io.Writer, r *Report) error {
 			fmt.Sprintf("%d of %d", a.Throttled+a.Above, a.Periods), fmt.Sprintf("%.3f", a.MeanCPUs), limit, fmt.Sprint(a.Writes),
 		})
 	}
-	_ = table.Write(&b, rows) // a strings.Builder never fails
-	rows = [][]string{{"FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", ""}}
+	return rows
+}
+
+func fileRows(r *Report) [][]string {
+	rows := [][]string{{"FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", ""}}
 	for _, f := range r.Files {
 		verdict := "as before"
 		if f.After != f.Before {
@@ -110,19 +109,7 @@ func WriteTable(w io.Writer, r *Report) error {
 		}
 		rows = append(rows, []string{f.File, f.Before, f.During, f.After, verdict})
 	}
-	b.WriteByte('\n')
-	_ = table.Write(&b, rows) // a strings.Builder never fails
-	b.WriteByte('\n')
-	if r.Restored {
-		b.WriteString("The agent was killed and every file it could touch reads as before. The groups are removed.\n")
-	}
-	for _, note := range append(r.Notes, reading(r)...) {
-		b.WriteString("note: " + note + "\n")
-	}
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("print report: %w", err)
-	}
-	return nil
+	return rows
 }
 
 // reading explains figures that may surprise.
@@ -130,7 +117,7 @@ func reading(r *Report) []string {
 	notes := []string{"times are milliseconds from each request's intended start; n/a: fewer than ten requests lie above that quantile"}
 	for _, f := range r.Files {
 		if f.During != f.Before {
-			return append(notes, "WITH BERTH is what stood when the agent was killed: the ceiling, or the share that a busy machine left")
+			return append(notes, "WITH BERTH is what stood when Berth was killed; of a quota it is the ceiling, or the share that a busy machine left")
 		}
 	}
 	return notes

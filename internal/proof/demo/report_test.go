@@ -27,6 +27,10 @@ func TestTable(t *testing.T) {
 			{Name: limited, Requests: 5000, P50: ms(12.2), P99: ms(168.4), Throttled: 40, Above: 1, Periods: 290, MeanCPUs: 0.21},
 			{Name: managed, Requests: 5000, P50: ms(11.9), P99: ms(29.1), Periods: 288, MeanCPUs: 0.21, Writes: 2},
 		},
+		Parts: []Part{
+			{Capability: "place", Title: "a server", Header: []string{"ARM", "CPUS"}, Rows: [][]string{{"limited", "0-1"}, {placed, "0"}}},
+			{Capability: "localize", Why: "one NUMA node"},
+		},
 		Files: []FileProof{
 			{"/sys/fs/cgroup/x/cpu.max", "50000 100000", "150000 100000", "50000 100000"},
 			{"/sys/fs/cgroup/x/cpu.max.burst", "0", "50000", "50000"},
