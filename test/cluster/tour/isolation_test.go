@@ -14,29 +14,6 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// policyName is the name of the ConfigMap that an administrator of ACK writes.
-const policyName = "ack-slo-config"
-
-// replicas is the number of pods of each Deployment.
-const replicas = 2
-
-// deployment is a Deployment of such pods, with another label in addition to the name.
-const deployment = `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s}
-spec:
-  replicas: %[2]d
-  selector: {matchLabels: {app: %[1]s}}
-  template:
-    metadata: {labels: {app: %[1]s, koordinator.sh/qosClass: %[3]s}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      nodeSelector: {kubernetes.io/hostname: %[4]s}
-      containers:
-      - {name: app, image: "berth-mask:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 5m}}}
----
-`
-
 // borrower is cal-pi of the documentation with the policy from its comment, and with an image that leaves most of its
 // quota unused, because a throttled container borrows nothing.
 const borrower = `apiVersion: v1

@@ -61,7 +61,7 @@ func (t *tour) all(ctx context.Context) error {
 	if err := t.space(ctx); err != nil {
 		return err
 	}
-	return errors.Join(t.unchanged(ctx), t.scaled(ctx), t.burst(ctx))
+	return errors.Join(t.unchanged(ctx), t.scaled(ctx), t.sides(ctx), t.burst(ctx))
 }
 
 // space creates the namespace, after an earlier namespace of that name has gone.
