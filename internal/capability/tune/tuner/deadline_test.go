@@ -35,7 +35,9 @@ const (
 	// childStops makes the child stop at its step instead of dying. childEnds makes its first thread end before the
 	// first step.
 	childStops = "BERTH_TEST_TUNE_STOPS"
-	childEnds  = "BERTH_TEST_TUNE_ENDS"
+	// childCommand is what the child does instead of an apply: commit or rollback.
+	childCommand = "BERTH_TEST_TUNE_COMMAND"
+	childEnds    = "BERTH_TEST_TUNE_ENDS"
 )
 
 // never is a step that no child reaches.
@@ -107,7 +109,15 @@ func TestApplyChild(t *testing.T) {
 	h.Keep = tuner.Keeper{Program: []string{os.Args[0], "-test.run=^TestDeadlineChild$"}}.Keep
 	u, err := tuner.Open(h)
 	must(t, err)
-	if _, err := u.Apply(order(confirm, values)); err != nil {
+	switch os.Getenv(childCommand) {
+	case "commit":
+		err = u.Commit()
+	case "rollback":
+		u.Rollback()
+	default:
+		_, err = u.Apply(order(confirm, values))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // after the last step
