@@ -40,7 +40,7 @@ type Options struct {
 	// Keep starts the process that undoes a due record; nil starts nothing. The agent itself may not write all settings
 	// of a profile.
 	Keep func(tuner.Applied) error
-	// Boottime is CLOCK_BOOTTIME.
+	// Boottime is CLOCK_BOOTTIME; it is required.
 	Boottime func() time.Duration
 }
 
@@ -72,6 +72,8 @@ type Report struct {
 	// Undone tells.
 	Ended  bool `json:"ended,omitempty"`
 	Undone bool `json:"undone,omitempty"`
+	// EndedIn is the id of the boot in which an event said that the profile is not in force, "" before that event.
+	EndedIn string `json:"endedIn,omitempty"`
 	// Drift are the settings that the host does not have.
 	Drift []tune.Verified `json:"drift"`
 }
@@ -170,7 +172,36 @@ func (w *Watch) look(stateDir string) {
 	if changed := changes(w.found, found); len(changed) > 0 {
 		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.text(changed), Warning: true})
 	}
+	if w.ends(found) {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.over(), Warning: true})
+	}
 	w.found = found
+}
+
+// ends reports whether an event has to say that the committed profile is not in force: once a boot, after the time in
+// which the unit berth-tune sets the profile again. The report gets the boot, which the checkpoint keeps for the next
+// agent.
+func (w *Watch) ends(found *Report) bool {
+	if found == nil || !found.Ended {
+		return false
+	}
+	if was := w.found; was != nil && was.Ended {
+		found.EndedIn = was.EndedIn
+	}
+	if found.EndedIn == w.opts.Boot || w.opts.Boottime() < setAgain {
+		return false
+	}
+	found.EndedIn = w.opts.Boot
+	return true
+}
+
+// over says why a committed profile is not in force.
+func (r *Report) over() string {
+	why := "the last boot ended it, and no berth tune apply --committed (berth-tune.service) has set it again"
+	if r.Undone {
+		why = "an apply of it was undone: berth tune apply --committed"
+	}
+	return fmt.Sprintf("host profile %s: committed, and not in force: %s", r.Profile, why)
 }
 
 // repeat sets again what restarted units lost. It does nothing while a command works on a profile.

@@ -37,6 +37,8 @@ type host struct {
 	// groups are the groups of units, on a running host.
 	groups *cgroup.Host
 	step   func(string)
+	// up is CLOCK_BOOTTIME. Only the test writes it, while the capability waits.
+	up time.Duration
 }
 
 func must(t *testing.T, err error) {
@@ -48,7 +50,7 @@ func must(t *testing.T, err error) {
 
 func newHost(t *testing.T) *host {
 	t.Helper()
-	h := &host{t: t, plain: plain.New(t), state: t.TempDir()}
+	h := &host{t: t, plain: plain.New(t), state: t.TempDir(), up: time.Hour}
 	for cpu := range cpus {
 		h.set(cpu, "schedutil")
 		h.write(fmt.Sprintf("sys/devices/system/cpu/cpufreq/policy%d/scaling_available_governors", cpu), "performance schedutil powersave")
@@ -66,7 +68,7 @@ func newHost(t *testing.T) *host {
 // start starts a capability like an agent that starts.
 func (h *host) start(boot string) {
 	h.t.Helper()
-	h.watch = drift.New(drift.Options{Root: h.root, Boot: boot})
+	h.watch = drift.New(drift.Options{Root: h.root, Boot: boot, Boottime: func() time.Duration { return h.up }})
 	h.run()
 }
 
@@ -132,14 +134,31 @@ func (h *host) want(events []capability.Event, n, drifted int, says ...string) {
 			}
 		}
 	}
-	value := -1
-	h.watch.Measure(func(s capability.Sample) { value = int(s.Value) })
-	if value != drifted {
+	if value := h.metric("host_profile_drift"); value != drifted {
 		h.t.Errorf("the metric is %d, want %d", value, drifted)
 	}
 }
 
 const none = -1
+
+// metric returns the value of a metric, none if it is not published.
+func (h *host) metric(name string) int {
+	value := none
+	h.watch.Measure(func(s capability.Sample) {
+		if s.Metric == name {
+			value = int(s.Value)
+		}
+	})
+	return value
+}
+
+// inForce compares the metric that shows whether the committed profile is in force.
+func (h *host) inForce(want int) {
+	h.t.Helper()
+	if value := h.metric("host_profile_in_force"); value != want {
+		h.t.Errorf("the metric of a profile in force is %d, want %d", value, want)
+	}
+}
 
 // TestDrift checks that a change by another program is reported once, with its description, and again after another
 // change. Nothing is written.
@@ -219,7 +238,8 @@ func TestHotplug(t *testing.T) {
 }
 
 // TestRestart checks that a restarted agent does not repeat the reports of its predecessor, and reports after a reboot
-// that the profile ended.
+// that the profile ended. Status alone had this report once: a host whose berth-tune failed then looked healthy to
+// alerts, as the metric of drift vanished with the boot.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHost(t)
@@ -233,8 +253,70 @@ func TestRestart(t *testing.T) {
 		h.says("policy3 is drift")
 		h.start("another boot")
 		must(t, h.watch.Recall(saved))
-		h.want(h.minute(), 0, none)
+		h.want(h.minute(), 1, none, "host profile quick: committed, and not in force", "berth-tune")
+		h.inForce(0)
 		h.says("berth tune apply --committed")
+	})
+}
+
+// TestEnded checks that a committed profile that nothing sets again after a boot is reported once for each boot, by
+// each agent of the boot together, and only once berth-tune has had its time. The metric tells it at once. In force
+// again, it is as before.
+func TestEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.apply(0)
+		h.want(h.minute(), 0, 0)
+		h.inForce(1)
+		for _, boot := range []string{"second", "third"} {
+			saved := h.outcome()
+			h.start(boot)
+			must(t, h.watch.Recall(saved))
+			h.up = 10*time.Minute - time.Second
+			h.want(h.minute(), 0, none)
+			h.inForce(0)
+			saved = h.outcome()
+			h.start(boot)
+			must(t, h.watch.Recall(saved))
+			h.up = 10 * time.Minute
+			h.want(h.minute(), 1, none, "host profile quick: committed, and not in force: the last boot ended it")
+			h.want(h.minute(), 0, none)
+			saved = h.outcome()
+			h.start(boot)
+			must(t, h.watch.Recall(saved))
+			h.want(h.minute(), 0, none)
+			h.inForce(0)
+		}
+		saved := h.outcome()
+		h.start("boot")
+		must(t, h.watch.Recall(saved))
+		h.want(h.minute(), 0, 0)
+		h.inForce(1)
+		h.tuner(func(u *tuner.Tuner) { u.Rollback() })
+		h.want(h.minute(), 0, none)
+		h.inForce(none)
+	})
+}
+
+// TestEndedByAnUndo checks that the undo of another apply of the committed profile is reported once, and again after
+// the profile was in force in between.
+func TestEndedByAnUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t)
+		h.apply(0)
+		h.want(h.minute(), 0, 0)
+		for range 2 {
+			h.set(3, "powersave")
+			h.want(h.minute(), 1, 1, "policy3")
+			h.apply(time.Minute)
+			h.tuner(func(u *tuner.Tuner) { u.Undo() })
+			h.want(h.minute(), 1, none, "not in force: an apply of it was undone: berth tune apply --committed")
+			h.want(h.minute(), 0, none)
+			h.inForce(0)
+			h.apply(0)
+			h.want(h.minute(), 0, 0)
+			h.inForce(1)
+		}
 	})
 }
 

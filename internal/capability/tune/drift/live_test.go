@@ -63,7 +63,7 @@ func TestLiveRepeated(t *testing.T) {
 	config := &v1alpha1.AgentConfig{StateDir: h.state}
 	config.Cluster.Enabled = &enabled
 	h.node = capability.Node{Config: config, Online: cpuset.Set{}.Add(0)}
-	w := drift.New(drift.Options{Root: root, Boot: "boot", Groups: groups, Now: time.Now})
+	w := drift.New(drift.Options{Root: root, Boot: "boot", Groups: groups, Now: time.Now, Boottime: kernel.Boottime})
 	ended := make(chan struct{})
 	running, end := context.WithCancel(t.Context())
 	go func() { defer close(ended); _ = w.Run(running) }()

@@ -13,13 +13,17 @@ const keyNode = "hostProfile"
 // metricDrift is the number of settings that the host does not have.
 const metricDrift = "host_profile_drift"
 
+// metricInForce is 0 while the host has lost the whole committed profile.
+const metricInForce = "host_profile_in_force"
+
 // Describe implements capability.Capability.
 func (*Watch) Describe() capability.Info {
 	return capability.Info{
 		Name: "tune", Summary: "compares the host with the profile that is committed",
 		Page: "docs/tune.md",
 		Metrics: []capability.Metric{
-			{Name: metricDrift, Help: "Settings of the committed host profile that the host does not have.", Labels: []string{"profile"}},
+			{Name: metricDrift, Help: "Settings of the committed host profile that the host does not have; none while the profile is not in force.", Labels: []string{"profile"}},
+			{Name: metricInForce, Help: "1 while the committed host profile is in force; 0 after a boot or an undone apply ended it, until it is applied again.", Labels: []string{"profile"}},
 		},
 		Reader: reader{},
 	}
@@ -48,9 +52,15 @@ func (w *Watch) Recall(saved capability.Sections) error {
 func (w *Watch) Measure(add func(capability.Sample)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.found != nil && !w.found.Ended {
-		add(capability.Sample{Metric: metricDrift, Value: float64(len(w.found.Drift)), Labels: []string{w.found.Profile}})
+	if w.found == nil {
+		return
 	}
+	labels, inForce := []string{w.found.Profile}, 0.0
+	if !w.found.Ended {
+		inForce = 1
+		add(capability.Sample{Metric: metricDrift, Value: float64(len(w.found.Drift)), Labels: labels})
+	}
+	add(capability.Sample{Metric: metricInForce, Value: inForce, Labels: labels})
 }
 
 type reader struct{}
@@ -66,10 +76,8 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 	}
 	line := fmt.Sprintf("host profile %s: the host has it", found.Profile)
 	switch {
-	case found.Undone:
-		line = fmt.Sprintf("host profile %s: committed, and not in force since an apply of it was undone: berth tune apply --committed", found.Profile)
 	case found.Ended:
-		line = fmt.Sprintf("host profile %s: the last boot ended it: berth tune apply --committed", found.Profile)
+		line = found.over()
 	case len(found.Drift) > 0:
 		line = found.text(found.Drift)
 	}
