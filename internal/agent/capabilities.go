@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/pin"
 	"github.com/berth-project/berth/internal/capability/place/self"
 	"github.com/berth-project/berth/internal/capability/tune/drift"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/engine/reconcile"
@@ -169,7 +170,9 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		c.built.offline,
 		c.built.pins,
 		c.built.burst,
-		drift.New(drift.Options{Root: o.Root, Boot: o.BootID, Groups: c.host, Now: o.Now, Boottime: kernel.Boottime, Keep: o.KeepProfile}),
+		drift.New(drift.Options{
+			Root: o.Root, Kernel: tuner.KernelOf(o.Root), Boot: o.BootID, Groups: c.host, Now: o.Now, Boottime: kernel.Boottime, Keep: o.KeepProfile,
+		}),
 	}, o.more...)
 }
 

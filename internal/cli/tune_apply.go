@@ -182,7 +182,7 @@ func (g *globals) tuneHost(stateDir string) (tuner.Host, func(), error) {
 		return tuner.Host{}, closeRoot, g.hostError(err)
 	}
 	host := tuner.Host{
-		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: root, Boot: boot,
+		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: root, Kernel: tuner.KernelOf(root), Boot: boot,
 		Now: time.Now, Boottime: kernel.Boottime,
 	}
 	if g.Root != "/" {

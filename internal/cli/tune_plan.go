@@ -107,6 +107,9 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 		return tune.Plan{}, err
 	}
 	host := knob.Open(tree)
+	if g.Root == "/" {
+		host.Scheduled = kernel.ThreadScheduled
+	}
 	facts := tune.Host{Survey: host.Survey(tune.Knobs(bound)), Facts: host.Facts(), Elsewhere: map[string]knob.Elsewhere{}, Room: map[int]int64{}}
 	for _, m := range knob.MovedSysctls() {
 		if facts.Survey[knob.Prefix+m.Sysctl] != nil {

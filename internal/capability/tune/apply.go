@@ -118,12 +118,17 @@ func Verify(s Verified, found []knob.Found, made string, effective func(knob.Fou
 	return s
 }
 
-// near reports whether two slices differ at most by the kernel's rounding when it scales them.
+// near reports whether two slices are near each other.
 func near(a, b string) bool {
-	const rounding = 4 * time.Nanosecond
 	x, errX := time.ParseDuration(a)
 	y, errY := time.ParseDuration(b)
-	return errX == nil && errY == nil && (x-y).Abs() <= rounding
+	return errX == nil && errY == nil && Near(x, y)
+}
+
+// Near reports whether two slices differ at most by the kernel's rounding when it scales them.
+func Near(x, y time.Duration) bool {
+	const rounding = 4 * time.Nanosecond
+	return (x - y).Abs() <= rounding
 }
 
 // isPart reports whether the host has what the kernel made of a setting that it may apply in part. Without a record of

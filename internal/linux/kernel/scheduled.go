@@ -83,7 +83,7 @@ func DefaultThreadSlice() (time.Duration, error) {
 }
 
 // onSleeper makes a thread, and calls ask while that thread goes to sleep.
-func onSleeper(within time.Duration, onThread func(func()), ask func(late context.Context, tid int) (Scheduled, error)) (s Scheduled, err error) {
+func onSleeper[T any](within time.Duration, onThread func(func()), ask func(late context.Context, tid int) (T, error)) (s T, err error) {
 	made, answered, ended := make(chan int, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

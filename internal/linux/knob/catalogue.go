@@ -53,7 +53,7 @@ func turns() []Knob {
 		{
 			Name: "fair.slice", About: "how long a task of the fair class runs before an equal one",
 			Unit: Duration, Low: 100 * micro, High: 100 * milli, SafeLow: milli, SafeHigh: 12 * milli,
-			Effective: "the file; under lockdown sched/debug; se.slice in /proc/PID/sched",
+			Effective: "the file; under lockdown sched/debug; on Linux 6.12 and newer also sched_getattr(2) of a thread without a slice of its own",
 			Class:     Exact, Risk: Medium, Phase: Slices,
 			Trap: "a CPU that comes or goes, and a cpuset partition, reset it unless tunable_scaling is written after it; less than a tick acts at ticks and wakeups only",
 			Places: []Place{
@@ -126,7 +126,7 @@ func fair() []Knob {
 		{
 			Name: "numa.balancing", About: "the kernel moves pages to the tasks that use them, and tasks to their pages",
 			Unit: Choice, Words: []Word{{"on", "1"}, {"off", "0"}, {"tiering", "2"}},
-			Effective: "the file; numa_hint_faults in /proc/vmstat moves", Class: SideEffects, Risk: Medium, Phase: Plain,
+			Effective: "the file; not verified: that numa_hint_faults in /proc/vmstat moves", Class: SideEffects, Risk: Medium, Phase: Plain,
 			Trap:   "off is right where everything is pinned, and costs locality everywhere else",
 			Places: []Place{{Kernels: anyLinux, File: sysctls + "/kernel/numa_balancing"}},
 		},
@@ -158,7 +158,7 @@ func realtime() []Knob {
 		{
 			Name: "rr.slice", About: "how long a task of SCHED_RR runs before an equal one",
 			Unit: Duration, Low: milli, High: 10 * second, Step: milli,
-			Effective: "sched_rr_get_interval(2), by berth tune verify; the file shows what was written", Class: Exact, Risk: Low, Phase: Plain,
+			Effective: "sched_rr_get_interval(2); the file shows what was written", Class: Exact, Risk: Low, Phase: Plain,
 			Trap:   "the kernel keeps ticks: less than one tick is one tick, and the file does not say so",
 			Places: []Place{{Kernels: anyLinux, File: sysctls + "/kernel/sched_rr_timeslice_ms", Scale: milli}},
 		},
@@ -186,7 +186,7 @@ func devices() []Knob {
 			Name: "cpu.resumeLatency", About: "the longest wake-up from an idle state that a CPU may take",
 			Unit: Duration, Low: micro, High: second, Step: micro,
 			Words:     []Word{{"any", "0"}, {"none", "n/a"}},
-			Effective: "usage of the deeper states in cpuidle no longer grows", Class: Exact, Risk: Medium, Phase: Governors,
+			Effective: "the file; not verified: that the CPU avoids deeper idle states, whose usage cpuidle counts", Class: Exact, Risk: Medium, Phase: Governors,
 			Trap:   "any is no limit; none is no idle state at all, and the CPU stays hot. In the file these are 0 and n/a",
 			Places: []Place{{Kernels: anyLinux, File: "/sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us", Scale: micro}},
 		},

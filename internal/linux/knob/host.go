@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/berth-project/berth/internal/linux/kernel"
 )
 
 const (
@@ -47,6 +49,9 @@ type Host struct {
 	Lockdown string
 	// HZ is the number of ticks per second, 0 if it is unknown.
 	HZ int
+	// Scheduled asks the running kernel how it schedules a thread, as kernel.ThreadScheduled does. If it is nil, as for
+	// a recorded tree, the files of the thread are read. Not every kernel shows slices there.
+	Scheduled func(tid int) (kernel.Scheduled, error)
 	// config has the relevant lines of the kernel's configuration.
 	config []string
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/internal/linux/kernel"
 )
@@ -29,7 +30,7 @@ const (
 func (h *Host) Policies(group string) []string {
 	words := map[string]bool{}
 	h.threads(group, 0, func(tid string) {
-		class, priority, known := h.policy(tid)
+		class, priority, _, known := h.scheduled(tid)
 		if class.IsRealTime() {
 			words[class.String()+":"+priority] = true
 		} else if known {
@@ -39,21 +40,45 @@ func (h *Host) Policies(group string) []string {
 	return slices.Sorted(maps.Keys(words))
 }
 
-// Slices returns Threads.Slices of a group. It reads a second file of each thread.
+// Slices returns Threads.Slices of a group. Without Scheduled it reads a second file of each thread.
 func (h *Host) Slices(group string) []string {
 	spans := map[string]bool{}
 	h.threads(group, 0, func(tid string) {
-		if class, _, known := h.policy(tid); !known || !class.HasSlice() {
+		class, _, slice, known := h.scheduled(tid)
+		if !known || !class.HasSlice() {
 			return
 		}
-		if span := h.slice(tid); span != "" {
+		span := Span(int64(slice))
+		if slice == 0 { // a recording, or a kernel without slices of single threads
+			span = h.slice(tid)
+		}
+		if span != "" {
 			spans[span] = true
 		}
 	})
 	return slices.Sorted(maps.Keys(spans))
 }
 
-// policy returns the policy of a thread. known is false for a thread that is gone.
+// scheduled returns the policy of a thread, and its slice if the running kernel answers it, else 0. known is false for a
+// thread that is gone, and for a policy that no profile names.
+func (h *Host) scheduled(tid string) (class kernel.Class, priority string, slice time.Duration, known bool) {
+	if h.Scheduled == nil {
+		class, priority, known = h.policy(tid)
+		return class, priority, 0, known
+	}
+	n, err := strconv.Atoi(tid)
+	if err != nil {
+		return 0, "", 0, false
+	}
+	s, err := h.Scheduled(n)
+	if err != nil {
+		return 0, "", 0, false
+	}
+	class, known = kernel.ClassNamed(s.Class.String())
+	return class, strconv.Itoa(s.Priority), s.Slice, known
+}
+
+// policy returns the policy of a thread by its files. known is false for a thread that is gone.
 func (h *Host) policy(tid string) (class kernel.Class, priority string, known bool) {
 	text := h.Text(kernel.ThreadStat(tid))
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // a name may contain any character

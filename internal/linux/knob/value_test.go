@@ -3,11 +3,13 @@ package knob_test
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
+	sched "github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
@@ -174,6 +176,35 @@ func TestUnitsOfV1(t *testing.T) {
 	}
 	if got := host.Policies("/" + group); len(got) != 2 || got[0] != "batch" || got[1] != "fifo:5" {
 		t.Error(got)
+	}
+}
+
+// TestThreadsOfTheRunningKernel checks that the running kernel answers for its threads. A kernel may show no slice in
+// /proc/PID/sched, or have no such file. A recording has only the files.
+func TestThreadsOfTheRunningKernel(t *testing.T) {
+	stat := func(policy string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("7 (a) S" + strings.Repeat(" 0", 36) + " 0 " + policy + " 0\n")}
+	}
+	tree := fstest.MapFS{
+		"group/cgroup.threads": {Data: []byte("7\n8\n9\n10\n")},
+		"proc/7/task/7/stat":   stat("0"), "proc/8/task/8/stat": stat("3"), "proc/9/task/9/stat": stat("5"), "proc/10/task/10/stat": stat("0"),
+		"proc/8/sched": {Data: []byte("se.slice : 2800000\n")},
+	}
+	all := map[int]sched.Scheduled{7: {Class: sched.Batch, Slice: 7e6}, 8: {Class: sched.Batch}, 9: {Class: sched.RR, Priority: 5, Slice: 9e6}}
+	host := knob.Open(tree)
+	policies, slices := host.Policies("/group"), host.Slices("/group")
+	if diff := cmp.Diff([][]string{{"batch", "idle", "other"}, {"2.8ms"}}, [][]string{policies, slices}); diff != "" {
+		t.Errorf("by the files: %s", diff)
+	}
+	host.Scheduled = func(tid int) (sched.Scheduled, error) {
+		if s, there := all[tid]; there {
+			return s, nil
+		}
+		return sched.Scheduled{}, syscall.ESRCH
+	}
+	policies, slices = host.Policies("/group"), host.Slices("/group")
+	if diff := cmp.Diff([][]string{{"batch", "rr:5"}, {"2.8ms", "7ms"}}, [][]string{policies, slices}); diff != "" {
+		t.Errorf("by the kernel: %s", diff)
 	}
 }
 

@@ -32,6 +32,8 @@ const (
 // Options are the inputs of a Watch.
 type Options struct {
 	Root *hostfs.Root
+	// Kernel asks the kernel below Root what its files do not show.
+	Kernel tuner.Kernel
 	// Boot is the id of this boot.
 	Boot string
 	// Groups are the control groups of units; if nil, nothing is set again. Now is the wall clock.
@@ -207,7 +209,7 @@ func (r *Report) over() string {
 // repeat sets again what restarted units lost. It does nothing while a command works on a profile.
 func (w *Watch) repeat(stateDir string) (again []tuner.Setting, err error) {
 	u, err := tuner.Open(tuner.Host{
-		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: w.opts.Root, Groups: w.opts.Groups,
+		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: w.opts.Root, Kernel: w.opts.Kernel, Groups: w.opts.Groups,
 		Boot: w.opts.Boot, Now: w.opts.Now, Boottime: kernel.Boottime,
 	})
 	if errors.Is(err, journal.ErrLocked) {
@@ -246,7 +248,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
-	for _, row := range record.Verify(w.opts.Root.FS(), originals.Entries) {
+	for _, row := range record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries) {
 		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // the kernel made these of it
 			found.Drift = append(found.Drift, row)
 		}

@@ -2,6 +2,7 @@ package drift_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -213,6 +214,31 @@ func TestPoolThatIsShrunk(t *testing.T) {
 		h.write(pool, "100")
 		h.want(h.minute(), 1, 1, `sysctl.vm.nr_hugepages is drift: "100", want "1024"`)
 		h.write(pool, "312")
+		h.want(h.minute(), 0, 0)
+	})
+}
+
+// TestIgnoredByTheKernel checks that the agent asks the kernel what verify asks: the file has the desired slice of
+// SCHED_RR, and the kernel uses another one. An agent that may not ask goes by the file.
+func TestIgnoredByTheKernel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const file = "/proc/sys/kernel/sched_rr_timeslice_ms"
+		h := newHost(t)
+		h.write(file, "100")
+		o := tuner.Order{Settings: []tune.Setting{{
+			Knob: "rr.slice", File: file, Want: "20ms", Write: "20", Support: knob.Settable, Phase: knob.PhaseAt(file),
+		}}}
+		o.Profile.Name = "turns"
+		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+		h.want(h.minute(), 0, 0)
+		var failed error
+		h.watch = drift.New(drift.Options{
+			Root: h.root, Boot: "boot", Boottime: func() time.Duration { return h.up },
+			Kernel: tuner.Kernel{Tick: 4 * time.Millisecond, RoundRobin: func() (time.Duration, error) { return 100 * time.Millisecond, failed }},
+		})
+		h.run()
+		h.want(h.minute(), 1, 1, `rr.slice is ignored: "100ms", want "20ms"`)
+		failed = errors.New("EPERM")
 		h.want(h.minute(), 0, 0)
 	})
 }

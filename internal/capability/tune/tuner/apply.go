@@ -425,7 +425,8 @@ func (t *Tuner) failed(done Result, err error) (Result, error) {
 	return done, err
 }
 
-// write makes one change, unless the value is already as desired. A governor's write may have moved a later preference.
+// write makes one change, unless the value is already as desired, and asks the kernel what it made of it. A governor's
+// write may have moved a later preference.
 func (t *Tuner) write(s one) (bool, error) {
 	c := s.change
 	if s.Phase == knob.Preferences {
@@ -436,7 +437,10 @@ func (t *Tuner) write(s one) (bool, error) {
 		c.From = now.Value
 	}
 	r := t.applier.Apply([]plan.Change{c})[0]
-	return r.Wrote, r.Err
+	if r.Err != nil {
+		return r.Wrote, r.Err
+	}
+	return r.Wrote, t.host.Kernel.check(s.Setting)
 }
 
 // leaves reports whether an apply goes on without a setting that could not be written. Its CPUs are offline, or it is

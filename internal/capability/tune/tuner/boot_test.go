@@ -160,7 +160,7 @@ func (m *machine) states() string {
 		return "none"
 	}
 	var all []string
-	for _, row := range a.Verify(m.root.FS(), nil) {
+	for _, row := range a.Verify(m.root.FS(), tuner.Kernel{}, nil) {
 		if row.Knob == "boot" {
 			all = append(all, string(row.State))
 		}

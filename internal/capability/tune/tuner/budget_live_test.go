@@ -62,7 +62,7 @@ func TestBudgetOfKernel(t *testing.T) {
 	})
 	a, _, err := tuner.Load(u.state)
 	must(t, err)
-	for _, row := range a.Verify(u.root.FS(), nil) {
+	for _, row := range a.Verify(u.root.FS(), u.kernel, nil) {
 		if row.State != tune.OK {
 			t.Error(row)
 		}

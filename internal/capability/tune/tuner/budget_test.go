@@ -64,7 +64,7 @@ func TestBudget(t *testing.T) {
 	}
 	a, _, err := tuner.Load(h.state)
 	must(t, err)
-	for _, row := range a.Verify(h.root.FS(), nil) {
+	for _, row := range a.Verify(h.root.FS(), tuner.Kernel{}, nil) {
 		if row.State != tune.OK {
 			t.Error(row)
 		}

@@ -78,7 +78,7 @@ func hostOf(t *testing.T, dir, state string) tuner.Host {
 	t.Cleanup(func() { _ = root.Close() })
 	id, err := kernel.BootID(root)
 	must(t, err)
-	return tuner.Host{Dir: state, Root: root, Boot: id, Now: time.Now, Boottime: kernel.Boottime}
+	return tuner.Host{Dir: state, Root: root, Kernel: tuner.KernelOf(root), Boot: id, Now: time.Now, Boottime: kernel.Boottime}
 }
 
 // TestApplyChild is the child process of other tests: it applies and dies at its step. Without its variables it does

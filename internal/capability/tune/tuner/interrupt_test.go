@@ -44,7 +44,7 @@ func TestPendingInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := Applied{Settings: settings, Fired: fired(host("1", c.before), settings)}
-			rows := a.Verify(host(c.effective, c.count), nil)
+			rows := a.Verify(host(c.effective, c.count), Kernel{}, nil)
 			if len(rows) != 1 || rows[0].State != c.want || rows[0].Differs() != (c.want == tune.Ignored) {
 				t.Errorf("%+v, want %s", rows, c.want)
 			}

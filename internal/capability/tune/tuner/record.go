@@ -164,9 +164,11 @@ func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 	return now.Add(a.Deadline - boottime).Round(time.Second)
 }
 
-// Verify compares each setting with the tree of a host. Entries are those of the journal beside the record.
-func (a Applied) Verify(tree fs.FS, entries []journal.Entry) []tune.Verified {
+// Verify compares each setting with the tree of a host, and with what its kernel answers. Entries are those of the
+// journal beside the record.
+func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tune.Verified {
 	host, survey, all := knob.Open(tree), knob.Survey{}, []tune.Verified{}
+	host.Scheduled = asked.Scheduled
 	for _, s := range a.Settings {
 		if driver.IsBan(s.Target) {
 			continue // the setting that it serves is compared
@@ -184,7 +186,7 @@ func (a Applied) Verify(tree fs.FS, entries []journal.Entry) []tune.Verified {
 		if row.State == tune.Ignored && a.awaitsFire(tree, s.File) {
 			row.State = tune.Pending
 		}
-		all = append(all, row)
+		all = append(all, asked.readBack(row))
 	}
 	for _, s := range a.Dormant { // they were not written
 		all = append(all, tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want, State: tune.Dormant})

@@ -25,6 +25,8 @@ type Host struct {
 	// Dir is stateDir/tune. AgentDir is the agent's stateDir, "" for none.
 	Dir, AgentDir string
 	Root          *hostfs.Root
+	// Kernel asks the kernel below Root what its files do not show.
+	Kernel Kernel
 	// Groups are the control groups of units. It is nil where units cannot be set: below another root the threads are
 	// not this kernel's. Units makes systemd write their CPUs and memory nodes. If Units is nil, Berth writes them.
 	Groups *cgroup.Host

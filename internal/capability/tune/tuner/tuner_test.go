@@ -66,6 +66,7 @@ type host struct {
 	clock    time.Time    // the wall clock
 	groups   *cgroup.Host // of units
 	generate func(string) error
+	kernel   tuner.Kernel
 }
 
 func newHost(t testing.TB) *host {
@@ -105,7 +106,7 @@ func (h *host) open() (*tuner.Tuner, error) { return tuner.Open(h.host()) }
 
 func (h *host) host() tuner.Host {
 	return tuner.Host{
-		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Boot: h.boot,
+		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Kernel: h.kernel, Boot: h.boot,
 		Now: func() time.Time { return h.clock }, Boottime: func() time.Duration { return h.boottime },
 		Keep: h.keep, Step: h.step, Groups: h.groups, Generate: h.generate,
 	}
@@ -314,7 +315,7 @@ func TestHotplug(t *testing.T) {
 	must(t, os.RemoveAll(h.plain.Path(filepath.Dir(latency))))
 	a, _, err := tuner.Load(h.state)
 	must(t, err)
-	for _, row := range a.Verify(h.root.FS(), nil) {
+	for _, row := range a.Verify(h.root.FS(), h.kernel, nil) {
 		if row.File == latency && row.State != tune.Gone {
 			t.Errorf("%s is %s", row.File, row.State)
 		}
@@ -895,7 +896,7 @@ func (h *host) verify(u *tuner.Tuner, file, has string, want tune.State) {
 	originals, err := journal.Load(h.state, driver.Values())
 	must(h.t, err)
 	a, _ := u.Applied()
-	rows := a.Verify(h.root.FS(), originals.Entries)
+	rows := a.Verify(h.root.FS(), h.kernel, originals.Entries)
 	i := slices.IndexFunc(rows, func(row tune.Verified) bool { return row.File == file })
 	if i < 0 || rows[i].State != want || rows[i].Effective != has {
 		h.t.Errorf("verify: %+v, want %s of %s, %s", rows, has, file, want)

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/hostwrite"
+	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/proof/scratch"
@@ -55,6 +56,7 @@ func newUnit(t *testing.T) *unit {
 	u := &unit{host: &host{t: t, plain: plain.At(t, "/"), boot: boot, boottime: time.Hour, state: filepath.Join(t.TempDir(), "tune")}}
 	u.keep = func(tuner.Applied) error { return nil }
 	u.root, u.groups = u.plain.Root(), u.plain.Cgroups()
+	u.kernel = tuner.KernelOf(u.root)
 	u.start()
 	return u
 }
@@ -145,24 +147,36 @@ func (u *unit) order(confirm time.Duration) tuner.Order {
 	cpus, err := cpuset.Parse(u.has().CPUs)
 	must(u.t, err)
 	first, _ := cpus.Min()
-	group := "/sys/fs/cgroup/" + u.group.Path()
 	setting := func(name, file, text string) tune.Setting {
-		return tune.Setting{Knob: name, Instance: "db.service", File: group + "/" + file, Want: text, Write: text, Support: knob.Settable, Phase: knob.Units}
+		return tune.Setting{Knob: name, Instance: "db.service", File: file, Want: text, Write: text, Support: knob.Settable, Phase: knob.Units}
 	}
+	threads := u.threads()
 	o := tuner.Order{Confirm: confirm, Settings: []tune.Setting{
-		setting(tune.UnitCPUs, "cpuset.cpus", fmt.Sprint(first)), setting(tune.UnitPolicy, "cgroup.threads", "batch"),
+		setting(tune.UnitCPUs, "/sys/fs/cgroup/"+u.group.Path()+"/cpuset.cpus", fmt.Sprint(first)), setting(tune.UnitPolicy, threads, "batch"),
 	}}
 	o.Profile.Name = "test"
 	base, err := kernel.DefaultThreadSlice()
 	must(u.t, err)
 	if base > 0 {
-		o.Settings = append(o.Settings, setting(tune.UnitSlice, "cgroup.threads", "7ms"))
+		o.Settings = append(o.Settings, setting(tune.UnitSlice, threads, "7ms"))
 	}
 	return o
 }
 
-// states returns the states of a verification by knob. On cgroup v1 no unit is planned, because its files are
-// elsewhere.
+// threads returns the file that lists the unit's threads, as a plan has it: in the unified hierarchy, else in that of
+// the CPU controller.
+func (u *unit) threads() string {
+	u.t.Helper()
+	cpu, err := u.groups.Hierarchy(cgroup.CPU)
+	must(u.t, err)
+	file := knob.ThreadsFile
+	if cpu.Version == 1 {
+		file = knob.ThreadsFileV1
+	}
+	return filepath.Join(cpu.Mount, u.group.Path(), file)
+}
+
+// states returns the states of a verification by knob.
 func (u *unit) states() map[string]tune.State {
 	u.t.Helper()
 	a, is, err := tuner.Load(u.state)
@@ -171,20 +185,22 @@ func (u *unit) states() map[string]tune.State {
 		u.t.Fatal("nothing is applied")
 	}
 	all := map[string]tune.State{}
-	for _, row := range a.Verify(u.root.FS(), nil) {
+	for _, row := range a.Verify(u.root.FS(), u.kernel, nil) {
 		all[row.Knob] = row.State
 	}
 	return all
 }
 
-// want compares the states with the expected one, which is Gone on cgroup v1.
+// want compares the states with the expected one. On cgroup v1, where no plan has the CPUs of a unit, their state is
+// Gone.
 func (u *unit) want(when string, want tune.State, knobs ...string) {
 	u.t.Helper()
-	if u.groups.Layout() != "v2" {
-		want = tune.Gone
-	}
 	got := u.states()
 	for _, name := range knobs {
+		want := want
+		if name == tune.UnitCPUs && u.groups.Layout() != "v2" {
+			want = tune.Gone
+		}
 		if state, is := got[name]; is && state != want || !is && name != tune.UnitSlice {
 			u.t.Errorf("%s: %s is %s, want %s", when, name, state, want)
 		}
@@ -216,6 +232,11 @@ func TestLiveUnit(t *testing.T) {
 		}
 	})
 	pid := u.cmd.Process.Pid
+	if len(o.Settings) > 2 {
+		must(t, hostwrite.Scheduled(pid, kernel.Scheduled{Class: kernel.Batch, Slice: 9 * time.Millisecond}))
+		u.want("another program's slice", tune.Drift, tune.UnitSlice)
+		u.want("another program's slice", tune.OK, tune.UnitPolicy)
+	}
 	must(t, hostwrite.Scheduled(pid, kernel.Scheduled{Class: kernel.Idle}))
 	u.want("another program's policy", tune.Drift, tune.UnitPolicy)
 	u.do(func(h *tuner.Tuner) {
@@ -314,6 +335,7 @@ func TestLiveUnitRepeated(t *testing.T) {
 	pid := u.cmd.Process.Pid
 	must(t, hostwrite.Scheduled(pid, kernel.Scheduled{Class: kernel.Idle}))
 	repeat("another program's policy", 0)
+	u.want("another program's policy", tune.Drift, tune.UnitPolicy)
 	if s := u.has().Threads[pid]; s.Class != kernel.Idle {
 		t.Errorf("the other program's thread has %+v", s)
 	}
