@@ -227,8 +227,8 @@ func (j *job) giveBack() (plan.Value, error) {
 // set changes one thread and reads back the result. It skips a thread that ended, even if another thread has its id
 // now.
 func (j *job) set(t one, to kernel.Scheduled) error {
-	if start, err := kernel.ThreadStart(t.id); err != nil || start != t.start {
-		return nil //nolint:nilerr // it is gone
+	if t.isGone() {
+		return nil
 	}
 	err := hostwrite.Scheduled(t.id, to)
 	switch {
@@ -246,10 +246,11 @@ func (j *job) set(t one, to kernel.Scheduled) error {
 		return nil
 	case err != nil:
 		return err
-	case !j.aim.same(has(now, j.slice), has(to, j.slice)):
+	case j.aim.same(has(now, j.slice), has(to, j.slice)), t.isGone():
+		return nil
+	default:
 		return fmt.Errorf("thread %d: gave it %s, the kernel has %s: %w", t.id, j.aim.named(has(to, j.slice)), j.aim.named(has(now, j.slice)), apply.ErrNotEffective)
 	}
-	return nil
 }
 
 // classify wraps an error in apply.ErrGone if it means that the group is gone.

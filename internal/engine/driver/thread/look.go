@@ -24,6 +24,12 @@ type one struct {
 
 func (t one) isOf(j journal.Thread) bool { return j.TID == t.id && j.Start == t.start }
 
+// isGone reports whether the thread has ended, even if another thread has its id now.
+func (t one) isGone() bool {
+	start, err := kernel.ThreadStart(t.id)
+	return err != nil || start != t.start
+}
+
 // groups are the threads of a group, sorted by what has to be done with them.
 type groups struct {
 	// Threads in lack do not have what the knob names. Threads in given have it, and had something else before. Threads
