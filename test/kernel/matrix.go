@@ -47,13 +47,14 @@ func timed() []string {
 // unsettling returns the tests that the single cell omits; the whole matrix runs them. Two enable trace events of the
 // scheduler, for which the kernel changes its own code and interrupts every processor (text_poke_bp). Sometimes an
 // emulated processor does not answer, and the kernel waits forever. The third keeps every processor busy for a minute,
-// in which a processor on a busy machine may do too little. The next two take processors offline and online, which
-// sometimes resets one. The last moves memory for minutes.
+// in which a processor on a busy machine may do too little. The next four take processors offline and online, which
+// sometimes resets one or stalls the guest. The last moves memory for minutes.
 func unsettling() []string {
 	return []string{
 		"internal/agent.TestLiveSidesKeepToTheirCores", "internal/agent.TestLiveSidesShareNoCore",
 		"internal/capability/tune/tuner.TestLiveDeadlineUnderRealTimeHogs", "internal/capability/tune/tuner.TestLiveApplyThatStarvesItself",
 		"internal/engine/driver/cookie.TestLiveCookieWithoutSiblings", "internal/engine/apply.TestLiveUnplugBetweenIsolateSteps",
+		"internal/capability/tune/tuner.TestLivePartitionHotplug", "internal/capability/tune/tuner.TestLiveCPUGoneSincePlan",
 		"internal/agent.TestLiveMemsOfARunningGroup",
 	}
 }

@@ -46,9 +46,9 @@ func TestVM(t *testing.T) {
 	}
 }
 
-// TestBootArguments runs the live tests of packages that read boot arguments on a locked-down kernel with isolated
-// CPUs. Its nohz_full= names a CPU that the machine does not have, so the kernel ignores the whole argument. No other
-// cell has these arguments, and only two packages have such tests.
+// TestBootArguments runs the live tests of packages that meet boot arguments, on a kernel with isolated CPUs. It boots
+// once locked down, with a nohz_full= that names a CPU that the machine does not have, so that the kernel ignores the
+// whole argument, and once with a valid one. No other cell has these arguments.
 func TestBootArguments(t *testing.T) {
 	kernels := requireAll(t)
 	source := moduleRoot(t)
@@ -56,19 +56,26 @@ func TestBootArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases = slices.DeleteFunc(cases, func(c Cases) bool {
-		return c.Package != "internal/linux/knob" && c.Package != "internal/linux/bootargs"
-	})
-	if len(cases) != 2 {
-		t.Fatalf("%d packages of 2: %v", len(cases), cases)
+	packages := []string{
+		"internal/linux/knob", "internal/linux/bootargs", "internal/engine/driver/irq", "internal/capability/tune/tuner", "internal/capability/tune/drift",
 	}
-	vm := VM{
-		Machine: twoSockets(), Kernel: kernels["own"], Layout: "v2", Image: testImage(t, source, cases, 1), Stride: 1,
-		Arguments: []string{"lockdown=integrity", "nohz_full=2-3,1000", "isolcpus=managed_irq,domain,6-7"},
+	cases = slices.DeleteFunc(cases, func(c Cases) bool { return !slices.Contains(packages, c.Package) })
+	if len(cases) != len(packages) {
+		t.Fatalf("%d packages of %d: %v", len(cases), len(packages), cases)
 	}
-	results := boot(t, vm)
-	for _, c := range cases {
-		t.Run(c.Package, func(t *testing.T) { judge(t, c, results[c.Package]) })
+	image := testImage(t, source, cases, stride)
+	for name, arguments := range map[string][]string{
+		"locked down": {"lockdown=integrity", "nohz_full=2-3,1000", "isolcpus=managed_irq,domain,6-7"},
+		"valid":       {"nohz_full=2-3", "isolcpus=managed_irq,domain,6-7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			results := boot(t, VM{
+				Machine: twoSockets(), Kernel: kernels["own"], Layout: "v2", Image: image, Stride: stride, Arguments: arguments,
+			})
+			for _, c := range cases {
+				t.Run(c.Package, func(t *testing.T) { judge(t, c, results[c.Package]) })
+			}
+		})
 	}
 }
 

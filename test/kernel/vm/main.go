@@ -7,8 +7,8 @@
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints its output
 //	vm wide ARG...    does the same on 16 CPUs that share an L3
-//	vm test PACKAGE TEST...
-//	                  runs live tests of one package there, such as internal/cli TestLiveTop
+//	vm test [-kernel own|distro] [-layout v2] [-arguments "..."] PACKAGE TEST...
+//	                  runs live tests of one package in a virtual machine, such as internal/cli TestLiveTop
 //	vm mems [-bytes 1GiB] [-kernel own|distro] [-json FILE]
 //	                  shows what narrowing the memory nodes of a running group does, and what the agent does
 //	vm pull [-cpus 2] [-hz 250] [-json FILE] [-- FLAG...]
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	case "pull":
 		return showPull(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
 }
 
 // runBerth boots a machine and runs one berth command there.

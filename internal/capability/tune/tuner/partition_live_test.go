@@ -78,20 +78,31 @@ func sameAffinities(t *testing.T, when string, before, now map[int]string) {
 	}
 }
 
-// cpusOf returns the first CPU, the last CPU and all CPUs of the unit, which needs at least two.
+// cpusOf returns the first CPU, the last CPU and all CPUs of the unit, which needs at least two. A CPU that isolcpus=
+// isolates is no such CPU: before Linux 7, a partition of it conflicts with that argument.
 func (u *unit) cpusOf() (first, last, all cpuset.Set) {
 	u.t.Helper()
 	all, err := u.group.Handle().EffectiveCPUs()
 	must(u.t, err)
 	low, _ := all.Min()
 	high := low
-	for cpu := range all.All() {
+	for cpu := range all.Difference(isolated(u.t)).All() {
 		high = cpu
 	}
 	if high == low {
 		u.t.Fatal("needs two CPUs")
 	}
 	return cpuset.Set{}.Add(low), cpuset.Set{}.Add(high), all
+}
+
+// isolated returns the CPUs that the running kernel was booted to isolate.
+func isolated(t testing.TB) cpuset.Set {
+	t.Helper()
+	text, err := os.ReadFile("/sys/devices/system/cpu/isolated")
+	must(t, err)
+	cpus, err := cpuset.Parse(strings.TrimSpace(string(text)))
+	must(t, err)
+	return cpus
 }
 
 // outside starts a process in the root group.
@@ -168,6 +179,8 @@ func TestLivePartition(t *testing.T) {
 	must(t, hostwrite.Affinity(asked, first.Union(last)))
 	must(t, hostwrite.Affinity(narrow, all.Difference(last)))
 	forgets := u.forgets(all, last)
+	usual, err := kernel.ThreadAffinity(again) // isolcpus= narrows it
+	must(t, err)
 	before, threads := u.has(), affinities(t)
 	for _, kind := range []v1alpha1.CPUPartition{v1alpha1.PartitionIsolated, v1alpha1.PartitionRoot} {
 		known := true
@@ -184,12 +197,12 @@ func TestLivePartition(t *testing.T) {
 		if got := u.partition(); got != string(kind) {
 			t.Errorf("the group is %q", got)
 		}
-		for pid, want := range map[int]cpuset.Set{asked: first, again: all.Difference(last), u.cmd.Process.Pid: last} {
+		for pid, want := range map[int]cpuset.Set{asked: first, again: usual.Difference(last), u.cmd.Process.Pid: last} {
 			if has, err := kernel.ThreadAffinity(pid); err != nil || has != want {
 				t.Errorf("%s: process %d may run on %s, want %s, %v", kind, pid, has, want, err)
 			}
 		}
-		must(t, hostwrite.Affinity(again, all.Difference(last)))
+		must(t, hostwrite.Affinity(again, usual.Difference(last)))
 		u.do(func(h *tuner.Tuner) {
 			for _, r := range h.Rollback() {
 				if r.Err != nil || r.Outcome != apply.OutcomeRestored {
@@ -202,18 +215,22 @@ func TestLivePartition(t *testing.T) {
 		}
 		u.asBefore("rolled back", before)
 		now := affinities(t)
-		want := all.Difference(last)
+		want := usual.Difference(last)
 		if forgets {
-			want = all
+			want = usual
 		}
 		if now[again] != want.String() {
 			t.Errorf("rolled back: process %d may run on %s, want %s", again, now[again], want)
 		}
 		delete(now, again)
 		sameAffinities(t, "rolled back "+string(kind), threads, now)
-		must(t, hostwrite.Affinity(again, all))
+		must(t, hostwrite.Affinity(again, usual))
 	}
 }
+
+// noCPULeft is what the kernel says of a partition that would take all CPUs of a parent with threads (perr_strings in
+// kernel/cgroup/cpuset.c).
+const noCPULeft = "Parent unable to distribute cpu downstream"
 
 // TestLivePartitionRefused: the kernel accepts the write of a partition that it cannot make. The apply fails and
 // restores everything.
@@ -229,6 +246,9 @@ func TestLivePartitionRefused(t *testing.T) {
 		_, err := h.Apply(u.partitioned(v1alpha1.PartitionRoot, all))
 		if !errors.Is(err, tuner.ErrUndone) || !errors.Is(err, apply.ErrNotEffective) || errors.Is(err, tuner.ErrLeft) {
 			t.Errorf("all CPUs: %v", err)
+		}
+		if !strings.Contains(fmt.Sprint(err), noCPULeft) {
+			t.Errorf("all CPUs: %v, and the kernel's reason is %q", err, noCPULeft)
 		}
 	})
 	if got := u.partition(); got != string(cgroup.Member) {
@@ -279,6 +299,7 @@ func TestLivePartitionBelow(t *testing.T) {
 	u.want("applied", tune.OK, tune.UnitCPUs, tune.Exclusive, tune.Partition)
 	must(t, overwrite(t, above, cgroup.KnobExclusive, "\n"))
 	u.want("another program took the CPUs away", tune.Ignored, tune.Partition)
+	t.Logf("%s", u.row(tune.Partition))
 	must(t, overwrite(t, above, cgroup.KnobExclusive, last.String()))
 	u.do(func(h *tuner.Tuner) { h.Rollback() })
 	if d := cmp.Diff(before, files()); d != "" {
