@@ -19,8 +19,9 @@ const (
 	// EventIsolationLimited: offline work is not isolated from online work as configured, or the two may come to share
 	// cores, with the reason.
 	EventIsolationLimited = "IsolationLimited"
-	// EventHostDrift: another writer owns a value now, and Berth leaves it alone. As an event that is no warning: a
-	// unit of the host profile was restarted, and has its settings again.
+	// EventHostDrift: another writer owns a value now, and Berth leaves it alone, or the committed host profile is not in
+	// force. As an event that is no warning: a unit of the host profile was restarted and has its settings again, or new
+	// threads of a unit have them.
 	EventHostDrift = "HostDrift"
 	// EventFitsAfterRepack: a pod waits because of fragmentation, and would fit if movable pods had other CPUs. The
 	// scheduler emits it.

@@ -86,6 +86,14 @@ type Survivor interface {
 	Survives(t plan.Target) (v plan.Value, survives bool, err error)
 }
 
+// Follower is a Driver of targets with parts that come and go, as threads do.
+type Follower interface {
+	// Follow gives the written value of a target to the parts that are on no record and lack it, and returns their
+	// number. A part to which another program gave a value stays as it is. The error matches ErrGone if the target has
+	// another identity.
+	Follow(t plan.Target, id plan.Identity) (given int, err error)
+}
+
 // Limiter is an Opener that may find out that side effects of its writes are permanent on this host.
 type Limiter interface {
 	// Limits returns which side effects are permanent and why, "" while there is no sign of any.

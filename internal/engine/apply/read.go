@@ -65,3 +65,19 @@ func reading(kinds Kinds, entries []journal.Entry) *call {
 		},
 	})
 }
+
+// Follow gives the value on record to the parts of a target that came since its write and lack it. It returns their
+// number, 0 for a target that has no such parts (Follower) or no entry. Their originals are journaled before the write,
+// so that Restore gives them back.
+func (a *Applier) Follow(t plan.Target) (given int, err error) {
+	call := a.open()
+	defer call.close()
+	f, follows := offers[Follower](call, t)
+	entry, known := a.journal.Entry(t)
+	if !follows || !known {
+		return 0, nil
+	}
+	a.written, a.wrote = StepWritten, false
+	given, err = f.Follow(t, entry.ID)
+	return given, a.classify(call, t, err)
+}

@@ -2,7 +2,7 @@
 // committed profile, once a minute and after a CPU came or went, and reports changes. It overwrites no value: the
 // program that changed the value may have meant it. The policy, slice and partition of a unit end with the unit's
 // group. Package drift sets them again for a restarted unit, through package tuner, with the journal of profiles and
-// its lock.
+// its lock. It also gives policy and slice to threads of the unit that came since and inherited neither.
 //
 // The comparison is that of berth tune verify. It reads one file for each CPU and interrupt, so it runs beside the
 // agent's loop. It does not judge a profile while an apply or an undo works on it: the record says so before the first

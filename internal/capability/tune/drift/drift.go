@@ -55,6 +55,8 @@ type Watch struct {
 	online cpuset.Set
 	// guarded is used by Run only.
 	guarded guarded
+	// followed are the settings whose new threads were reported. Only Run uses it.
+	followed map[tuner.Setting]bool
 
 	mu     sync.Mutex // guards the findings of Run for the loop
 	found  *Report
@@ -63,7 +65,9 @@ type Watch struct {
 }
 
 // New returns the capability. It compares once Run is called.
-func New(o Options) *Watch { return &Watch{opts: o, due: make(chan string, 1)} }
+func New(o Options) *Watch {
+	return &Watch{opts: o, due: make(chan string, 1), followed: map[tuner.Setting]bool{}}
+}
 
 // Report is the result of the last comparison. Its JSON is a stable contract.
 type Report struct {
@@ -153,11 +157,11 @@ func (w *Watch) look(stateDir string) {
 	dir := filepath.Join(stateDir, tuner.Subdir)
 	guarded := w.guard(dir)
 	found, judged, err := w.compare(dir)
-	var again []tuner.Setting
+	var again tuner.Repeated
 	if err == nil && judged && found != nil && len(found.Drift) > 0 && w.opts.Groups != nil {
 		again, err = w.repeat(stateDir)
 	}
-	if len(again) > 0 {
+	if !again.IsEmpty() {
 		var broken error
 		found, judged, broken = w.compare(dir)
 		err = errors.Join(err, broken)
@@ -165,9 +169,7 @@ func (w *Watch) look(stateDir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = errors.Join(guarded, err)
-	if len(again) > 0 {
-		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: repeated(again)})
-	}
+	w.repeated(again)
 	if !judged {
 		return
 	}
@@ -206,28 +208,45 @@ func (r *Report) over() string {
 	return fmt.Sprintf("host profile %s: committed, and not in force: %s", r.Profile, why)
 }
 
-// repeat sets again what restarted units lost. It does nothing while a command works on a profile.
-func (w *Watch) repeat(stateDir string) (again []tuner.Setting, err error) {
+// repeat sets again what restarted units lost, and what new threads lack. It does nothing while a command works on a
+// profile.
+func (w *Watch) repeat(stateDir string) (again tuner.Repeated, err error) {
 	u, err := tuner.Open(tuner.Host{
 		Dir: filepath.Join(stateDir, tuner.Subdir), AgentDir: stateDir, Root: w.opts.Root, Kernel: w.opts.Kernel, Groups: w.opts.Groups,
 		Boot: w.opts.Boot, Now: w.opts.Now, Boottime: kernel.Boottime,
 	})
 	if errors.Is(err, journal.ErrLocked) {
-		return nil, nil
+		return again, nil
 	}
 	if err != nil {
-		return nil, err
+		return again, err
 	}
 	again, err = u.Repeat()
 	return again, errors.Join(err, u.Close())
 }
 
-func repeated(again []tuner.Setting) string {
-	var names []string
-	for _, s := range again {
-		names = append(names, s.Knob+" "+s.Instance)
+// repeated reports settings that were set again. It reports new threads of a setting once for each time that the agent
+// runs: a program may start such threads all the time.
+func (w *Watch) repeated(again tuner.Repeated) {
+	fresh := slices.DeleteFunc(slices.Clone(again.Followed), func(s tuner.Setting) bool { return w.followed[s] })
+	for _, s := range fresh {
+		w.followed[s] = true
 	}
-	return "host profile: set again, since the unit was restarted: " + strings.Join(names, ", ")
+	for _, one := range []struct {
+		why string
+		of  []tuner.Setting
+	}{
+		{"set again, since the unit was restarted: ", again.Restarted},
+		{"given to threads that had not inherited it, and to such threads from now on: ", fresh},
+	} {
+		var names []string
+		for _, s := range one.of {
+			names = append(names, s.Knob+" "+s.Instance)
+		}
+		if len(names) > 0 {
+			w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: "host profile: " + one.why + strings.Join(names, ", ")})
+		}
+	}
 }
 
 // compare reads the record and the host. The report is nil if no profile is committed. judged is false if the profile

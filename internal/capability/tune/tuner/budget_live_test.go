@@ -79,7 +79,7 @@ func TestBudgetOfKernel(t *testing.T) {
 		t.Errorf("the group above needs %s, needed %s", again.Settings[0].Want, o.Settings[0].Want)
 	}
 	u.do(func(h *tuner.Tuner) {
-		if again, err := h.Repeat(); err != nil || len(again) != 2 || class() != kernel.FIFO {
+		if again, err := h.Repeat(); err != nil || len(again.Restarted) != 2 || class() != kernel.FIFO {
 			t.Errorf("set again %+v, %v, %v", again, err, class())
 		}
 	})

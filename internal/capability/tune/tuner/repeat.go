@@ -9,13 +9,24 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 )
 
-// Repeat applies a committed profile again to units that were restarted since: their policies, slices and partitions
-// end with the group of the unit. It returns these settings. A group that was not recreated still has the values of
-// another program, which stay. Repeat skips a unit that does not run. The error names settings that could not be set.
-// They are not tried again until the unit restarts.
-func (t *Tuner) Repeat() ([]Setting, error) {
+// Repeated are the settings of a committed profile that Repeat set again.
+type Repeated struct {
+	// Restarted are those of units that were restarted since: their policies, slices and partitions end with the group.
+	Restarted []Setting
+	// Followed are policies and slices that threads got which came since without them.
+	Followed []Setting
+}
+
+// IsEmpty reports whether nothing was set again.
+func (r Repeated) IsEmpty() bool { return len(r.Restarted)+len(r.Followed) == 0 }
+
+// Repeat applies a committed profile again to units that were restarted since, and to new threads that inherited
+// nothing. In a group that was not recreated, values of another program stay: of a thread that is on record, and of a
+// thread whose policy or slice is not the default. Repeat skips a unit that does not run. The error names settings that
+// could not be set. They are not tried again until the unit restarts.
+func (t *Tuner) Repeat() (Repeated, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
-		return nil, nil
+		return Repeated{}, nil
 	}
 	var ends []Setting
 	var targets []plan.Target
@@ -25,27 +36,39 @@ func (t *Tuner) Repeat() ([]Setting, error) {
 		}
 	}
 	if err := t.free(targets); err != nil {
-		return nil, err
+		return Repeated{}, err
 	}
-	var again []Setting
+	var all Repeated
 	var errs []error
 	for i, now := range t.applier.Read(targets) {
 		s := ends[i]
 		entry, known := t.journal.Entry(s.Target)
-		if now.Err != nil || !known || entry.IsOf(t.applier.Kinds(), now.ID, now.Value) {
-			continue
-		}
-		r := t.applier.Apply([]plan.Change{{Setting: plan.Setting{
-			Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: t.record.Profile.Name,
-			Why: "profile " + t.record.Profile.Name + ", which its restart had ended",
-		}, From: now.Value}})[0]
+		var set bool
+		var err error
 		switch {
-		case errors.Is(r.Err, apply.ErrGone): // stopped since the read
-		case r.Err != nil:
-			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, r.Err))
-		case r.Wrote:
-			again = append(again, s)
+		case now.Err != nil || !known:
+		case !entry.IsOf(t.applier.Kinds(), now.ID, now.Value):
+			if set, err = repeat(t.applier, t.record.Profile.Name, s, now); set {
+				all.Restarted = append(all.Restarted, s)
+			}
+		case now.Value != s.Value:
+			var given int
+			if given, err = t.applier.Follow(s.Target); given > 0 {
+				all.Followed = append(all.Followed, s)
+			}
+		}
+		if err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, err))
 		}
 	}
-	return again, errors.Join(errs...)
+	return all, errors.Join(errs...)
+}
+
+// repeat applies one setting to the new group of its unit, and reports whether it wrote.
+func repeat(a *apply.Applier, profile string, s Setting, now apply.Standing) (bool, error) {
+	r := a.Apply([]plan.Change{{Setting: plan.Setting{
+		Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: profile,
+		Why: "profile " + profile + ", which its restart had ended",
+	}, From: now.Value}})[0]
+	return r.Wrote && r.Err == nil, r.Err
 }

@@ -316,7 +316,7 @@ func TestLiveUnitRepeated(t *testing.T) {
 	repeat := func(when string, want int) {
 		t.Helper()
 		u.do(func(h *tuner.Tuner) {
-			if again, err := h.Repeat(); err != nil || len(again) != want {
+			if again, err := h.Repeat(); err != nil || len(again.Restarted) != want || len(again.Followed) > 0 {
 				t.Errorf("%s: set again %+v, %v", when, again, err)
 			}
 		})
@@ -332,6 +332,16 @@ func TestLiveUnitRepeated(t *testing.T) {
 	repeat("committed", len(o.Settings))
 	u.want("set again", tune.OK, tune.UnitPolicy, tune.UnitSlice)
 	repeat("once more", 0)
+	moved := process(t).Process.Pid // it inherits nothing
+	must(t, u.group.Attach(moved))
+	u.want("a process was moved in", tune.Drift, tune.UnitPolicy, tune.UnitSlice)
+	u.do(func(h *tuner.Tuner) {
+		if again, err := h.Repeat(); err != nil || len(again.Followed) != len(o.Settings) || len(again.Restarted) > 0 {
+			t.Errorf("a process was moved in: set again %+v, %v", again, err)
+		}
+	})
+	u.want("followed", tune.OK, tune.UnitPolicy, tune.UnitSlice)
+	repeat("and once more", 0)
 	pid := u.cmd.Process.Pid
 	must(t, hostwrite.Scheduled(pid, kernel.Scheduled{Class: kernel.Idle}))
 	repeat("another program's policy", 0)

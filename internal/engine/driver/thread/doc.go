@@ -24,6 +24,12 @@
 // it removes the thread's own slice, so that the thread follows the default again. A thread that has slept since the
 // default changed still shows the old default, which then counts as its own slice.
 //
+// # Threads that come later
+//
+// A thread that inherited nothing was moved into the group, or was forked with SCHED_RESET_ON_FORK. Follow gives it what
+// the knob names, if it has the default policy or slice, and journals it like the others. A thread with another policy
+// or slice got that from another program, or set it itself, and keeps it.
+//
 // # What is left alone
 //
 // Threads with a deadline (SCHED_DEADLINE) or with a loaded scheduler (SCHED_EXT) do not get another policy. Threads

@@ -201,6 +201,50 @@ func (j *job) give() (plan.Value, error) {
 	return Some, fmt.Errorf("%s: threads are started faster than they are given a policy or slice: %w", j.at.Object, apply.ErrNotEffective)
 }
 
+// Follow implements apply.Follower: threads that inherited nothing, because they were moved into the group or because
+// of SCHED_RESET_ON_FORK, get what the knob names. Threads on record are left alone, and so are threads that another
+// program gave a policy or slice.
+func (d *threads) Follow(t plan.Target, id plan.Identity) (given int, err error) {
+	_, err = d.in(t, func(j *job) (err error) {
+		if j.id != id {
+			return fmt.Errorf("%s: %w: it is %s, the record is of %s", t.Object, apply.ErrGone, j.id, id)
+		}
+		given, err = j.follow()
+		return err
+	})
+	return given, err
+}
+
+// follow gives every thread that came since what the knob names, until no such thread lacks it, and counts them.
+func (j *job) follow() (given int, err error) {
+	if err := j.ask(); err != nil {
+		return 0, err
+	}
+	for range rounds {
+		threads, _ := j.recorded()
+		now, err := j.look()
+		if err != nil || len(threads) == 0 { // nothing was written yet
+			return given, err
+		}
+		now.lack = slices.DeleteFunc(now.lack, func(t one) bool {
+			return slices.ContainsFunc(threads, t.isOf) || !j.aim.isUnset(t.now, j.slice)
+		})
+		if len(now.lack) == 0 {
+			return given, nil
+		}
+		if err := j.note(now); err != nil {
+			return given, err
+		}
+		for _, t := range now.lack {
+			if err := j.set(t, j.aim.with(t.now, j.slice)); err != nil {
+				return given, err
+			}
+			given++
+		}
+	}
+	return given, nil // the next call goes on
+}
+
 // giveBack restores every thread to what it had, until no thread has what Berth gave it. Threads that another writer
 // changed since stay as they are, and giveBack reports them.
 func (j *job) giveBack() (plan.Value, error) {

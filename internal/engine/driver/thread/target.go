@@ -115,6 +115,15 @@ func (a aim) isMet(s kernel.Scheduled) bool {
 	return s.Slice == a.slice
 }
 
+// isUnset reports whether a thread has the default of what the knob names: nobody gave it a policy or slice. base is the
+// default slice.
+func (a aim) isUnset(s kernel.Scheduled, base time.Duration) bool {
+	if a.policy != nil {
+		return s.Class == kernel.Other
+	}
+	return s.Slice == base
+}
+
 // wasMet reports whether a thread had what the knob names.
 func (a aim) wasMet(h had) bool {
 	if a.policy != nil {
