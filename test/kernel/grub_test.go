@@ -29,13 +29,21 @@ type loaded struct {
 	root *hostfs.Root
 	// usual is GRUB's configuration without arguments of Berth.
 	usual string
-	boots int
+	// kernels makes the files of a loader that has these kernels, the newest first, as an update of the system does.
+	kernels func(versions ...string)
+	boots   int
 }
+
+// The kernels of a machine with GRUB: the recorded one, and one that an update brings.
+const (
+	recordedKernel = "6.1.0-18-amd64"
+	updatedKernel  = "6.1.0-56-amd64"
+)
 
 const grubConfig = "boot/grub/grub.cfg"
 
 // newLoaded returns a recorded host of package bootargs, and an initramfs that prints the kernel's arguments. A test
-// boots it nine times.
+// boots it up to fourteen times.
 func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel, initramfs string) {
 	t.Helper()
 	kernels = requireAll(t)
@@ -70,20 +78,32 @@ func TestGRUB(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, kernels, initramfs := newLoaded(t, "debian-grub")
-			const kernel = "6.1.0-18-amd64"
-			m.usual = "set timeout=0\n" + strings.NewReplacer(
+			recorded := "set timeout=0\n" + strings.NewReplacer(
 				"nohz_full=3 quiet", "panic=-1 rdinit=/cmdline quiet",
 				"\tload_video\n", "", "\tsearch --no-floppy --fs-uuid --set=root 1\n", "", // saves ten seconds
 			).Replace(read(t, m.root.Join(grubConfig)))
-			m.write(grubConfig, m.usual)
+			const begin, end = "### BEGIN /etc/grub.d/10_linux ###\n", "### END /etc/grub.d/10_linux ###\n"
+			before, rest, _ := strings.Cut(recorded, begin)
+			entries, after, _ := strings.Cut(rest, end)
+			m.kernels = func(versions ...string) {
+				m.remove("boot", "vmlinuz-*", "initrd.img-*")
+				menus := ""
+				for _, version := range versions {
+					menus += strings.ReplaceAll(entries, recordedKernel, version)
+					m.write("boot/vmlinuz-"+version, read(t, kernels[boots.origin].Image))
+					m.write("boot/initrd.img-"+version, initramfs)
+				}
+				m.usual = before + begin + menus + end + after
+				must(t, m.updateGRUB(grubConfig))
+			}
+			m.kernels(recordedKernel)
 			block := "# GRUB Environment Block\n"
 			m.write("boot/grub/grubenv", block+strings.Repeat("#", 1024-len(block)))
-			m.write("boot/vmlinuz-"+kernel, read(t, kernels[boots.origin].Image))
-			m.write("boot/initrd.img-"+kernel, initramfs)
 			var err error
 			m.loader, err = boots.by(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
 			must(t, err)
 			m.trials(grubConfig, "boot/grub/custom.cfg", "etc/default/grub.d/zz-berth.cfg")
+			m.updates()
 		})
 	}
 }
@@ -125,6 +145,18 @@ func (m *loaded) write(name, text string) {
 	must(m.t, os.WriteFile(file, []byte(text), 0o644))
 }
 
+// remove removes the files of a directory that match a pattern.
+func (m *loaded) remove(dir string, patterns ...string) {
+	m.t.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(m.root.Join(dir), pattern))
+		must(m.t, err)
+		for _, file := range files {
+			must(m.t, os.Remove(file))
+		}
+	}
+}
+
 // boot boots once, and reports whether the kernel reached its first program, and whether it had the argument.
 func (m *loaded) boot(argument string) (up, with bool) {
 	m.t.Helper()
@@ -137,9 +169,11 @@ func (m *loaded) boot(argument string) (up, with bool) {
 		if !strings.Contains(said, "Kernel panic") {
 			m.t.Fatalf("neither up nor a panic: %s", said)
 		}
+		m.t.Logf("boot %d: the kernel panics", m.boots)
 		return false, false
 	}
 	m.write("proc/cmdline", args[1]+"\n")
+	m.t.Logf("boot %d: /proc/cmdline: %s", m.boots, args[1])
 	return true, strings.Contains(args[1], " "+argument)
 }
 
@@ -224,5 +258,34 @@ func (m *loaded) trials(files ...string) {
 	if d := cmp.Diff(before, texts()); d != "" {
 		m.t.Errorf("(-before +after):\n%s", d)
 	}
+	m.expect("rolled back", true, false)
+}
+
+// updates makes trial boots while kernels come and go: one is installed before the trial boots, and the trial's own
+// kernel is removed before it. The machine then comes up by its usual entry.
+func (m *loaded) updates() {
+	m.t.Helper()
+	rollback := func(u *tuner.Tuner) error { u.Rollback(); return nil }
+	image := func(when, version string) {
+		m.t.Helper()
+		if line := read(m.t, m.root.Join("proc/cmdline")); !strings.Contains(line, version) {
+			m.t.Fatalf("%s: %s, want kernel %s", when, line, version)
+		}
+	}
+	m.kernels(recordedKernel)
+	m.expect("before the update", true, false)
+	m.apply("skew_tick=1")
+	m.kernels(updatedKernel, recordedKernel)
+	m.expect("a trial, after the update of the kernel", true, true)
+	image("the trial", recordedKernel)
+	m.expect("which was not committed: the new kernel", true, false)
+	image("the boot after it", updatedKernel)
+	m.command(rollback)
+
+	m.apply("skew_tick=1")
+	m.kernels(recordedKernel)
+	m.expect("the kernel of the trial was removed: the usual entry", true, false)
+	image("the boot without the trial's kernel", recordedKernel)
+	m.command(rollback)
 	m.expect("rolled back", true, false)
 }

@@ -194,6 +194,11 @@ const (
 	partEnd   = "# end of what berth tune made\n"
 )
 
+// fallback makes GRUB start its first entry if the trial cannot start: its kernel may be removed before the boot, by an
+// update of the system. Without a fallback GRUB waits for a key. The first entry is the newest kernel's, without the
+// arguments. A fallback of the administrator's stays, and other boots than the trial are as they were.
+const fallback = "if [ \"${default}\" = '" + TrialID + "' -a -z \"${fallback}\" ]; then\n\tset fallback=0\nfi\n"
+
 // menuTrial makes the entry for one boot from the entry of the running kernel. GRUB reads it from a file that
 // update-grub does not write.
 func (t *tree) menuTrial(want []string) (f File, kernel, why string) {
@@ -214,7 +219,7 @@ func (t *tree) menuTrial(want []string) (f File, kernel, why string) {
 	before := withoutPart(t.text(customMenu))
 	f = File{Name: customMenu, Before: before, Missing: !t.exists(customMenu), Form: FormPart, Want: want}
 	f.After = before + partBegin +
-		"menuentry '" + trialTitle + "'" + e.head[0] + "$menuentry_id_option '" + TrialID + "'" + e.head[1] + "\n" + text + "}\n" + partEnd
+		"menuentry '" + trialTitle + "'" + e.head[0] + "$menuentry_id_option '" + TrialID + "'" + e.head[1] + "\n" + text + "}\n" + fallback + partEnd
 	return f, image, ""
 }
 
