@@ -233,19 +233,33 @@ func printVerified(w io.Writer, v verified) error {
 			return err
 		}
 	}
-	if slices.ContainsFunc(v.Settings, func(s tune.Verified) bool { return s.State == tune.Pending }) {
-		if err := printLine(w, "\nnote: the kernel moves an interrupt that is pending when it fires next"); err != nil {
-			return err
+	return printAbout(w, v.Settings)
+}
+
+// printAbout prints notes that explain the states of settings.
+func printAbout(w io.Writer, settings []tune.Verified) error {
+	for _, about := range []struct {
+		is   func(tune.Verified) bool
+		note string
+	}{
+		{
+			func(s tune.Verified) bool { return s.State == tune.Pending },
+			"the kernel moves an interrupt that is pending when it fires next",
+		},
+		{
+			func(s tune.Verified) bool { return s.Knob == tuner.ResumeLatency && s.State == tune.OK },
+			"of " + tuner.ResumeLatency + " the files are compared; whether the CPUs avoid deeper idle states is not verified",
+		},
+		{
+			func(s tune.Verified) bool { return s.Knob == tune.UnitPolicy || s.Knob == tune.UnitSlice },
+			"policies and slices of units are " + tune.NotDurable,
+		},
+	} {
+		if !slices.ContainsFunc(settings, about.is) {
+			continue
 		}
-	}
-	if slices.ContainsFunc(v.Settings, func(s tune.Verified) bool { return s.Knob == tuner.ResumeLatency && s.State == tune.OK }) {
-		if err := printLine(w, "\nnote: of "+tuner.ResumeLatency+" the files are compared; whether the CPUs avoid deeper idle states is not verified"); err != nil {
+		if err := printLine(w, "\nnote: "+about.note); err != nil {
 			return err
-		}
-	}
-	for _, s := range v.Settings {
-		if s.Knob == tune.UnitPolicy || s.Knob == tune.UnitSlice {
-			return printLine(w, "\nnote: policies and slices of units are "+tune.NotDurable)
 		}
 	}
 	return nil

@@ -28,13 +28,7 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
 		return Repeated{}, nil
 	}
-	var ends []Setting
-	var targets []plan.Target
-	for _, s := range t.record.Settings {
-		if driver.EndsWithUnit(s.Target) {
-			ends, targets = append(ends, s), append(targets, s.Target)
-		}
-	}
+	ends, targets := t.record.endWithUnits()
 	if err := t.free(targets); err != nil {
 		return Repeated{}, err
 	}
@@ -43,19 +37,13 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	for i, now := range t.applier.Read(targets) {
 		s := ends[i]
 		entry, known := t.journal.Entry(s.Target)
-		var set bool
 		var err error
 		switch {
 		case now.Err != nil || !known:
 		case !entry.IsOf(t.applier.Kinds(), now.ID, now.Value):
-			if set, err = repeat(t.applier, t.record.Profile.Name, s, now); set {
-				all.Restarted = append(all.Restarted, s)
-			}
+			all.Restarted, err = repeat(all.Restarted, t.applier, t.record.Profile.Name, s, now)
 		case now.Value != s.Value:
-			var given int
-			if given, err = t.applier.Follow(s.Target); given > 0 {
-				all.Followed = append(all.Followed, s)
-			}
+			all.Followed, err = follow(all.Followed, t.applier, s)
 		}
 		if err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, err))
@@ -64,11 +52,33 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	return all, errors.Join(errs...)
 }
 
-// repeat applies one setting to the new group of its unit, and reports whether it wrote.
-func repeat(a *apply.Applier, profile string, s Setting, now apply.Standing) (bool, error) {
+// endWithUnits returns the settings that end with the groups of their units, and their targets.
+func (a Applied) endWithUnits() (ends []Setting, targets []plan.Target) {
+	for _, s := range a.Settings {
+		if driver.EndsWithUnit(s.Target) {
+			ends, targets = append(ends, s), append(targets, s.Target)
+		}
+	}
+	return ends, targets
+}
+
+// repeat applies one setting of a profile to the new group of its unit, and adds it to the list if it wrote.
+func repeat(list []Setting, a *apply.Applier, profile string, s Setting, now apply.Standing) ([]Setting, error) {
 	r := a.Apply([]plan.Change{{Setting: plan.Setting{
 		Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: profile,
 		Why: "profile " + profile + ", which its restart had ended",
 	}, From: now.Value}})[0]
-	return r.Wrote && r.Err == nil, r.Err
+	if r.Wrote && r.Err == nil {
+		list = append(list, s)
+	}
+	return list, r.Err
+}
+
+// follow gives one setting to new threads of its unit, and adds it to the list if a thread got it.
+func follow(list []Setting, a *apply.Applier, s Setting) ([]Setting, error) {
+	given, err := a.Follow(s.Target)
+	if given > 0 {
+		list = append(list, s)
+	}
+	return list, err
 }

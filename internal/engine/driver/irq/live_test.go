@@ -108,7 +108,7 @@ func TestLiveManaged(t *testing.T) {
 // onHousekeeping checks that isolated CPUs serve no managed interrupt, if the kernel was booted to keep them off.
 func onHousekeeping(t *testing.T, line, dir string) {
 	t.Helper()
-	for _, token := range strings.Fields(line) {
+	for token := range strings.FieldsSeq(line) {
 		list, is := strings.CutPrefix(token, "isolcpus=managed_irq,domain,")
 		if !is {
 			continue

@@ -47,15 +47,21 @@ func TestLiveFollow(t *testing.T) {
 	}{
 		"policy": {
 			func(group string) plan.Target { return thread.PolicyTarget(group, "batch") },
-			unix.SchedAttr{Policy: unix.SCHED_BATCH}, unix.SchedAttr{Policy: unix.SCHED_IDLE}, true,
+			unix.SchedAttr{Policy: unix.SCHED_BATCH},
+			unix.SchedAttr{Policy: unix.SCHED_IDLE},
+			true,
 		},
 		"real-time": {
 			func(group string) plan.Target { return thread.PolicyTarget(group, "fifo:5") },
-			unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 5}, unix.SchedAttr{Policy: unix.SCHED_IDLE}, false,
+			unix.SchedAttr{Policy: unix.SCHED_FIFO, Priority: 5},
+			unix.SchedAttr{Policy: unix.SCHED_IDLE},
+			false,
 		},
 		"slice": {
 			func(group string) plan.Target { return thread.SliceTarget(group, "7ms") },
-			unix.SchedAttr{Runtime: 7e6}, unix.SchedAttr{Runtime: 9e6}, false,
+			unix.SchedAttr{Runtime: 7e6},
+			unix.SchedAttr{Runtime: 9e6},
+			false,
 		},
 	} {
 		if name == "slice" && base == 0 { // Linux before 6.12
