@@ -79,15 +79,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, capability) {
 			continue
 		}
-		p := o.part(capability)
-		why := p.lacks()
-		if why == "" {
-			var err error
-			why, err = p.show(ctx, r)
-			if err = errors.Join(err, p.close()); err != nil {
-				failed = append(failed, fmt.Errorf("%s: %w", capability, err))
-				why = "it failed"
-			}
+		why, err := o.demonstrate(ctx, capability, r)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", capability, err))
+			why = "it failed"
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, errors.Join(append(failed, err)...)
@@ -104,4 +99,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		failed = append(failed, ErrNotRestored)
 	}
 	return r, errors.Join(failed...)
+}
+
+// demonstrate runs a part, and returns why this host cannot show it, "" if it did.
+func (o Options) demonstrate(ctx context.Context, capability string, r *Report) (why string, err error) {
+	p := o.part(capability)
+	if why := p.lacks(); why != "" {
+		return why, nil
+	}
+	why, err = p.show(ctx, r)
+	return why, errors.Join(err, p.close())
 }
