@@ -100,7 +100,7 @@ func unused(b profile.Bound, of map[string]bool, h Host) []Setting {
 			Support: knob.Absent, Class: knob.Lossy, Risk: knob.High, Phase: knob.Partitions, Why: noHierarchy,
 		}
 		if h.Facts.Unified != "" {
-			row.Why = "a partition is a unit's: no unit of the profile has cpus: " + name
+			row.Why = "a partition is a unit's: add {unit: NAME, cpus: " + name + "} to units, here or in a profile that inherits this one"
 		}
 		rows = append(rows, row)
 	}
