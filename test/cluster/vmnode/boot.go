@@ -146,14 +146,15 @@ func (s state) command() []string {
 		"-chardev", "file,id=console,append=on,path="+in(ConsoleFile),
 		"-serial", "chardev:console",
 		"-kernel", s.Kernel,
-		"-append", kernel.CommandLine(
+		"-append", kernel.CommandLine(append([]string{
 			"root=/dev/vda", "rw", "rootfstype=ext4",
-			"ip="+guestAddress+":::255.255.255.0:"+s.Name+":eth0:off", "net.ifnames=0",
+			"ip=" + guestAddress + ":::255.255.255.0:" + s.Name + ":eth0:off", "net.ifnames=0",
 			// Otherwise sixteen emulated processors, which share two, would compete for the same locks at every tick.
 			"skew_tick=1",
 			// NUMA balancing would make every page of a program fault now and then, to see which node uses it.
 			"numa_balancing=disable",
-			"systemd.machine_id="+machineID(s.Name), "systemd.hostname="+s.Name, "systemd.show_status=0"))
+			"systemd.machine_id=" + machineID(s.Name), "systemd.hostname=" + s.Name, "systemd.show_status=0",
+		}, s.Arguments...)...))
 }
 
 // start starts QEMU, and returns a channel with its exit state. QEMU holds the lock on the lock file for as long as it

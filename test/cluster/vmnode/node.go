@@ -51,7 +51,8 @@ const (
 type state struct {
 	Name, Dir, IP string
 	Machine       kernel.Machine
-	Kernel        string // Path of the image.
+	Kernel        string   // Path of the image.
+	Arguments     []string // Of the kernel.
 	Token         string
 	Detached      bool
 	Device        string // The host's device that has the address.
@@ -87,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{state{
-		Name: o.Name, Dir: o.Dir, IP: o.IP, Machine: o.Machine, Kernel: k.Image,
+		Name: o.Name, Dir: o.Dir, IP: o.IP, Machine: o.Machine, Kernel: k.Image, Arguments: o.Arguments,
 		Token: rand.Text(), Detached: o.Detached,
 	}}
 	if n.On() {

@@ -32,6 +32,8 @@ type Options struct {
 	IP string
 	// Machine is the hardware; the zero value means [Machine].
 	Machine kernel.Machine
+	// Arguments are arguments of the kernel beyond those of every node, such as "nohz_full=1".
+	Arguments []string
 	// Kubeconfig is the kubelet's kubeconfig: user system:node:NAME in group system:nodes, with certificates inside.
 	// The guest reaches a server on the host's loopback as 10.0.2.2.
 	Kubeconfig []byte

@@ -1,0 +1,113 @@
+package vmnode
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/test/kernel"
+)
+
+// database and webserver are the services of the built-in profile numa-services. The second one has memory on the wrong node.
+const (
+	database = `[Service]
+ExecStart=/usr/bin/sleep infinity
+[Install]
+WantedBy=multi-user.target
+`
+	webserver = `[Service]
+ExecStart=/usr/bin/perl -e '$$x = "a" x 8388608; sleep 1 while 1'
+CPUAffinity=0-1
+[Install]
+WantedBy=multi-user.target
+`
+	// poller has one process for each CPU of the partition, pinned as a program of DPDK pins its threads.
+	poller = `[Service]
+Slice=dpdk.slice
+ExecStart=/bin/sh -c 'taskset -c 1 sleep infinity & exec taskset -c 3 sleep infinity'
+[Install]
+WantedBy=multi-user.target
+`
+)
+
+// polling is what an administrator adds to the built-in profile dpdk.
+const polling = `apiVersion: berth.dev/v1alpha1
+kind: Profile
+metadata: {name: polling}
+spec:
+  inherit: dpdk
+  units:
+  - {unit: dpdk.slice, cpus: fast}
+`
+
+// TestProfilesOnTwoNodes applies built-in profiles to services on a host with two NUMA nodes of two cores each, and
+// takes each profile through commit, power cut, boot and rollback. All values are the kernel's.
+func TestProfilesOnTwoNodes(t *testing.T) {
+	h := newHost(t, Options{
+		Name: "nodes", IP: "198.18.7.8",
+		Machine:   kernel.Machine{Name: "nodes", Sockets: 2, Dies: 1, Cores: 2, Threads: 1, Nodes: 2, MiB: 1536},
+		Arguments: []string{"nohz_full=1,3", "rcu_nocbs=1,3", "isolcpus=managed_irq,1,3"},
+	})
+	h.write("/etc/systemd/system/db.service", database)
+	h.write("/etc/systemd/system/web.service", webserver)
+	h.write("/etc/systemd/system/poller.service", poller)
+	h.write("/etc/berth/profiles/polling.yaml", polling)
+	h.sh(t, "systemctl daemon-reload && systemctl enable berth-tune db web poller && systemctl start db web poller")
+	t.Run("NUMAServices", h.services)
+	t.Run("DPDK", h.dpdk)
+}
+
+// life applies a profile and takes it through commit, power cut, boot and rollback.
+func (h *host) life(t *testing.T, name, has, want string) {
+	t.Helper()
+	first := h.sh(t, has)
+	t.Log("before:\n" + first)
+	t.Log(h.sh(t, berth+" tune apply "+name+" --confirm 1h"))
+	h.expect(t, "applied", has, want)
+	t.Log(h.sh(t, berth+" tune verify"))
+	h.sh(t, berth+" tune commit && sync")
+	h.reboot(t)
+	h.eventually(t, "the unit ran", "systemctl show -P ActiveState berth-tune | grep -v activating", "active")
+	h.expect(t, "after the boot", has, want)
+	h.sh(t, berth+" tune verify")
+	h.sh(t, berth+" tune rollback")
+	h.expect(t, "rolled back", has, first)
+}
+
+// services binds two services to the CPUs and the memory of one NUMA node each.
+func (h *host) services(t *testing.T) {
+	const has = `for s in db web; do
+g=/sys/fs/cgroup/system.slice/$s.service; p=/proc/$(systemctl show -P MainPID $s)
+echo $s $(systemctl show -P AllowedCPUs $s) / $(systemctl show -P AllowedMemoryNodes $s)
+c=$(cat $g/cpuset.cpus.effective 2>/dev/null || cat /sys/fs/cgroup/cpuset.cpus.effective)
+m=$(cat $g/cpuset.mems.effective 2>/dev/null || cat /sys/fs/cgroup/cpuset.mems.effective)
+echo $s $c / $m / $(sed -n 's/^\(Cpus\|Mems\)_allowed_list:\t//p' $p/status)
+done
+cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
+	h.life(t, "numa-services", has, "db 1 / 0\ndb 1 / 0 / 1 0\nweb 3 / 1\nweb 3 / 1 / 3 1\n5\n5")
+	h.memory(t)
+}
+
+// memory compares the pages of a service with the node that its profile names.
+func (h *host) memory(t *testing.T) {
+	const remote = `sed -n '/anon=/s/.* N0=\([0-9]*\).*/\1/p' /proc/$(systemctl show -P MainPID web)/numa_maps | awk '{n += $1} END {print n + 0}'`
+	h.sh(t, "systemctl restart web") // a rollback leaves pages where they are
+	h.eventually(t, "its memory is on node 0", "[ $("+remote+") -ge 2048 ] && echo yes", "yes")
+	h.sh(t, berth+" tune apply numa-services --confirm 1h")
+	h.expect(t, "anonymous pages on the other node", remote, "0")
+	h.sh(t, berth+" tune rollback")
+}
+
+// dpdk applies a profile that adds a unit to the built-in profile dpdk. Without a unit, Berth must name what to add.
+func (h *host) dpdk(t *testing.T) {
+	if said := h.fails(t, 3, berth, "tune", "apply", "dpdk"); !strings.Contains(said, "cpus: fast") {
+		t.Errorf("the refusal does not say what to add: %s", said)
+	}
+	const has = `cd /sys/fs/cgroup
+cat dpdk.slice/cpuset.cpus.partition cpuset.cpus.isolated cpuset.cpus.effective
+cat dpdk.slice/cpuset.cpus.effective
+systemctl show -P AllowedCPUs dpdk.slice
+for p in $(cat dpdk.slice/poller.service/cgroup.procs); do sed -n 's/^Cpus_allowed_list:\t//p' /proc/$p/status; done | sort
+cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity /proc/sys/kernel/numa_balancing
+cat /sys/devices/system/cpu/nohz_full`
+	h.life(t, "polling", has, "isolated\n1,3\n0,2\n1,3\n1 3\n1\n3\n5\n5\n0\n1,3")
+}
