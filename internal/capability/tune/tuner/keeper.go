@@ -97,7 +97,7 @@ func (k Keeper) service(realTime bool) []systemd.Property {
 	properties := []systemd.Property{
 		systemd.PropDescription("undo the host profile unless it is committed"),
 		systemd.PropType("exec"),
-		systemd.PropExecStart(k.Program, true),
+		systemd.PropExecStart(k.Program, false), // true would ignore every failure, as "-" in a unit file does
 		{Name: "CollectMode", Value: dbus.MakeVariant("inactive-or-failed")},
 		{Name: "Restart", Value: dbus.MakeVariant("on-failure")},
 		{Name: "RestartUSec", Value: dbus.MakeVariant(uint64(firstRetry.Microseconds()))},

@@ -1,6 +1,7 @@
 package tuner
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -27,6 +28,9 @@ func TestServiceAsSystemdTakesIt(t *testing.T) {
 	}
 	if found["Type"] != "exec" {
 		t.Errorf("the service is of type %v", found["Type"])
+	}
+	if command := fmt.Sprint(found["ExecStart"]); command != "[{/usr/bin/berth [/usr/bin/berth tune deadline] false}]" {
+		t.Errorf("systemd ignores failures of %s", command)
 	}
 	// A Go program that gets no memory from the kernel exits with 2.
 	final, _ := found["RestartPreventExitStatus"].(exits)
