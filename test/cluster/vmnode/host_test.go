@@ -96,7 +96,10 @@ func TestHostOfSystemd(t *testing.T) {
 	t.Run("Reload", h.reload)
 	t.Run("Deadline", h.deadline)
 	t.Run("PowerCut", h.cut)
+	t.Run("PowerCutInCommitted", h.cutAgain)
 	t.Run("Rollback", h.rollback)
+	t.Run("Slain", h.slain)
+	t.Run("PowerCutInApply", h.cutBefore)
 	t.Run("Irqbalance", h.balance)
 	t.Run("Remove", h.remove)
 }
