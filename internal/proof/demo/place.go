@@ -63,7 +63,7 @@ func (p *place) show(ctx context.Context, r *Report) (string, error) {
 		}
 	}
 	table := Part{
-		Capability: "place", Title: "a server with a limit of one CPU, beside a neighbour that takes all CPUs",
+		Capability: "place", Title: "a server with a limit of one CPU, beside a neighbour that takes all CPUs; pinned, it has no other CPU to go to",
 		Header: []string{"ARM", "CPUS OF THE SERVER", "OF THE NEIGHBOUR", "N", "P50 MS", "P99 MS"},
 	}
 	if err := p.arm(ctx, "limited", &table); err != nil {
