@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -59,10 +59,15 @@ func driftingHost(t *testing.T) *plainhost.Host {
 	} {
 		h.Write(name, content)
 	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{{"tune", "apply", h.Path("p.yaml")}, {"tune", "commit"}} {
-		var out, errs bytes.Buffer
-		if code := Run(t.Context(), append(args, "--root", h.Dir), Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, "test"); code != 0 {
-			t.Fatalf("%v: exit %d: %s%s", args, code, out.String(), errs.String())
+		cmd := exec.CommandContext(t.Context(), exe) // An apply makes its process real-time.
+		cmd.Args = append(append([]string{"berth"}, args...), "--root", h.Dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
 	h.Write(receive, "00000000,00000001\n")
