@@ -135,7 +135,7 @@ monitoring: check-go ## dashboards and alert rules: queries against the metrics,
 # Tests that one of the targets below has and the stages of `make test` have not, by names for
 # -run and -skip; docs/verify.md has the reason of each, and test/arch wants each name to exist.
 # TIMED ones judge by the clock or by shares of it, on a machine that has to be quiet.
-TIMED := ^TestLiveSeeds$$|^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAsItCan$$|^TestInterruptedDemoLeavesNothing$$
+TIMED := ^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAsItCan$$|^TestInterruptedDemoLeavesNothing$$
 # NET ones ask the network.
 NET := ^TestTuneBansWithIrqbalance$$
 # FAULTS are long histories and faults of the servers of a cluster.
@@ -203,6 +203,7 @@ verify-cluster: deps programs ## the scheduler and the agents' side with faults,
 verify-timing: check-go ## what judges by the clock; on a quiet machine
 	@GO='$(GO)' tools/deps.sh all
 	$(SUITE) ./internal/proof/bench -- -timeout 4h
+	BERTH_SEEDS=require $(SUITE) ./internal/proof/seeds -- -timeout 4h -run '^TestSeedPrograms$$'
 	$(SUITE) $(LIVE_TESTS) -- -timeout 4h -p 1 -run '$(TIMED)'
 
 .PHONY: verify-properties
