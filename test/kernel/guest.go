@@ -66,6 +66,9 @@ func (g *Guest) TestsWith(ctx context.Context, c Cases, stride int, j job.Job) e
 	return nil
 }
 
+// File adds a file at the absolute path name.
+func (g *Guest) File(name string, content []byte) { g.files.File(name, content) }
+
 // Job adds one job; the guest runs jobs in the order of the calls.
 func (g *Guest) Job(j job.Job) { g.jobs = append(g.jobs, j) }
 

@@ -10,11 +10,13 @@ const (
 	milli  = 1000 * micro
 	second = 1000 * milli
 
-	sysctls  = "/proc/sys"
-	debugfs  = "/sys/kernel/debug"
-	sched    = debugfs + "/sched"
-	policies = "/sys/devices/system/cpu/cpufreq/policy[0-9]*"
-	thp      = "/sys/kernel/mm/transparent_hugepage"
+	sysctls = "/proc/sys"
+	debugfs = "/sys/kernel/debug"
+	sched   = debugfs + "/sched"
+	// schedDebug shows settings of the scheduler, also under lockdown.
+	schedDebug = sched + "/debug"
+	policies   = "/sys/devices/system/cpu/cpufreq/policy[0-9]*"
+	thp        = "/sys/kernel/mm/transparent_hugepage"
 
 	// again is the file whose write makes the kernel remember the current values for each number of CPUs
 	// (sched_update_scaling in kernel/sched/fair.c).
@@ -61,7 +63,7 @@ func turns() []Knob {
 				{Kernels: upTo65, File: sched + "/min_granularity_ns", Again: again, Scaled: true},
 				{
 					Kernels: from66, File: sched + "/base_slice_ns", Again: again, Scaled: true,
-					Shown: &Shown{File: sched + "/debug", Line: ".sysctl_sched_base_slice", Scale: milli},
+					Shown: &Shown{File: schedDebug, Line: ".sysctl_sched_base_slice", Scale: milli},
 				},
 			},
 		},

@@ -24,6 +24,8 @@ const (
 	release    = "proc/sys/kernel/osrelease"
 	configGz   = "proc/config.gz"
 	bootConfig = "boot/config-"
+	// moduleDirs has a directory per kernel release. Fedora, and Debian since Linux 7.2, have the configuration in it.
+	moduleDirs = "usr/lib/modules/"
 	maxConfig  = 4 << 20
 )
 
@@ -133,9 +135,12 @@ func (h *Host) rtGroups(cmdline []string) bool {
 func kernelConfig(fsys fs.FS) ([]byte, error) {
 	name, err := fs.ReadFile(fsys, release)
 	if err == nil {
-		var text []byte
-		if text, err = fs.ReadFile(fsys, bootConfig+strings.TrimSpace(string(name))); err == nil {
-			return text, nil
+		running := strings.TrimSpace(string(name))
+		for _, file := range []string{bootConfig + running, moduleDirs + running + "/config"} {
+			var text []byte
+			if text, err = fs.ReadFile(fsys, file); err == nil {
+				return text, nil
+			}
 		}
 	}
 	packed, errPacked := fs.ReadFile(fsys, configGz)

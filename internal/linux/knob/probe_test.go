@@ -35,6 +35,7 @@ func TestPlacesByKernel(t *testing.T) {
 		{"5.10", "fair.slice", found{knob.Settable, "/proc/sys/kernel/sched_min_granularity_ns", "2.25ms", ""}},
 		{"6.1", "fair.slice", found{knob.Settable, sched + "min_granularity_ns", "2.25ms", ""}},
 		{"6.12", "fair.slice", found{knob.Settable, sched + "base_slice_ns", "2.1ms", ""}},
+		{"6.18", "fair.slice", found{knob.Settable, sched + "base_slice_ns", "2.1ms", ""}},
 		{"7.2", "fair.slice", found{knob.Settable, sched + "base_slice_ns", "2.1ms", ""}},
 		{"6.12-lockdown", "fair.slice", found{knob.ReadOnly, sched + "base_slice_ns", "2.1ms", "kernel lockdown closes the files of debugfs"}},
 		{"6.12-lockdown", "fair.nrMigrate", found{knob.ReadOnly, sched + "nr_migrate", "", "kernel lockdown closes the files of debugfs"}},
@@ -54,7 +55,7 @@ func TestPlacesByKernel(t *testing.T) {
 		{"6.1", "sysctl.kernel.no_such", found{knob.Absent, "", "", "this host has no /proc/sys/kernel/no_such"}},
 	} {
 		t.Run(tt.kernel+" "+tt.knob, func(t *testing.T) {
-			got := knob.Open(kernel(t, tt.kernel+".txtar")).Probe(lookup(t, tt.knob))
+			got := knob.Open(kernel(t, tt.kernel)).Probe(lookup(t, tt.knob))
 			if len(got) != 1 {
 				t.Fatalf("%d instances", len(got))
 			}
@@ -68,18 +69,41 @@ func TestPlacesByKernel(t *testing.T) {
 // TestInstances checks that there is one Found for each CPU, interrupt and queue of a device, in numerical order, each
 // with its own support.
 func TestInstances(t *testing.T) {
-	host := knob.Open(kernel(t, "6.12.txtar"))
-	for name, want := range map[string]string{
-		"cpu.resumeLatency": "cpu0 any settable, cpu1 any settable, cpu2 any settable, cpu3 any settable",
-		"irq.affinity":      "9 0-3 settable, 12 0-3 readOnly",
-		"net.rps":           "eth0/rx-0  settable",
+	nic := fstest.MapFS{
+		"proc/irq/9/smp_affinity_list": {Data: []byte("0-1\n"), Mode: 0o644}, "proc/irq/12/smp_affinity_list": {Data: []byte("0-3\n"), Mode: 0o444},
+		"sys/class/net/eth0/device": {Mode: fs.ModeDir}, "sys/class/net/eth0/queues/rx-0/rps_cpus": {Data: []byte("0\n"), Mode: 0o644},
+		"sys/class/net/lo/queues/rx-0/rps_cpus": {Data: []byte("0\n"), Mode: 0o644},
+	}
+	for name, tt := range map[string]struct {
+		tree fs.FS
+		want string
+	}{
+		"cpu.resumeLatency": {kernel(t, "6.12"), "cpu0 any settable, cpu1 any settable, cpu2 any settable, cpu3 any settable"},
+		"irq.affinity":      {nic, "9 0-1 settable, 12 0-3 readOnly"},
+		"net.rps":           {nic, "eth0/rx-0  settable"},
 	} {
 		var got []string
-		for _, f := range host.Probe(lookup(t, name)) {
+		for _, f := range knob.Open(tt.tree).Probe(lookup(t, name)) {
 			got = append(got, strings.Join([]string{f.Instance, f.Now, string(f.Support)}, " "))
 		}
-		if joined := strings.Join(got, ", "); joined != want {
-			t.Errorf("%s: %s, want %s", name, joined, want)
+		if joined := strings.Join(got, ", "); joined != tt.want {
+			t.Errorf("%s: %s, want %s", name, joined, tt.want)
+		}
+	}
+}
+
+// TestFixedInterrupts checks that the timer's interrupt cannot be moved on any recorded kernel that says so by the mode
+// of the file, and that the others can.
+func TestFixedInterrupts(t *testing.T) {
+	for _, name := range []string{"6.12", "6.18", "7.2"} {
+		var fixed []string
+		for _, f := range knob.Open(kernel(t, name)).Probe(lookup(t, "irq.affinity")) {
+			if f.Support == knob.ReadOnly {
+				fixed = append(fixed, f.Instance)
+			}
+		}
+		if got := strings.Join(fixed, " "); got != "0 2" {
+			t.Errorf("%s: interrupts %s, want 0 and 2", name, got)
 		}
 	}
 }
@@ -170,7 +194,7 @@ func TestRecordedAgain(t *testing.T) {
 		"sys/devices/system/cpu/cpufreq/policy0/scaling_governor": {Data: []byte("schedutil\n"), Mode: 0o644},
 		"sys/devices/system/cpu/cpufreq/policy1/scaling_governor": {Data: []byte("schedutil\n"), Mode: 0o644},
 	}}
-	for name := range kernels() {
+	for _, name := range kernels(t) {
 		trees[name] = kernel(t, name)
 	}
 	for name, tree := range trees {
@@ -203,6 +227,10 @@ func TestRecordKeepsLittle(t *testing.T) {
 		"boot/config-6.1.0":                {Data: []byte("CONFIG_SECRET=secret\nCONFIG_HZ=1000\nCONFIG_RT_GROUP_SCHED=y\n")},
 		"proc/self/mountinfo":              {Data: []byte("1 2 0:1 / /home/secret rw - ext4 /dev/secret rw\n22 27 0:21 / /proc rw - proc proc rw\n")},
 		"proc/sys/kernel/sched_latency_ns": {Data: []byte("1\n")},
+
+		"modes":                                {Data: []byte("locked sys/kernel/debug/sched/base_slice_ns\n")},
+		"sys/kernel/debug/sched/base_slice_ns": {},
+		"sys/kernel/debug/sched/debug":         {Data: []byte("sysctl_sched\n  .sysctl_sched_base_slice                 : 2.100000\n\nrunnable tasks:\n S         secret     1      1042.2\n")},
 	}
 	got := knob.Record(tree)
 	for name, content := range got {
@@ -212,6 +240,9 @@ func TestRecordKeepsLittle(t *testing.T) {
 	}
 	if string(got["boot/config-6.1.0"]) != "CONFIG_HZ=1000\nCONFIG_RT_GROUP_SCHED=y\n" || got["proc/sys/kernel/sched_latency_ns"] == nil {
 		t.Errorf("%q", got)
+	}
+	if text := string(got["sys/kernel/debug/sched/debug"]); strings.TrimSpace(text) != ".sysctl_sched_base_slice                 : 2.100000" {
+		t.Errorf("sched/debug: %q", text)
 	}
 }
 
@@ -284,13 +315,13 @@ func TestElsewhere(t *testing.T) {
 		{"6.12", "kernel.sched_wakeup_granularity_ns", "policy batch for units that may wait; a slice per unit on Linux 6.12 and newer"},
 		{"6.12-lockdown", "kernel.sched_nr_migrate", "fair.nrMigrate (/sys/kernel/debug/sched/nr_migrate), which cannot be set: kernel lockdown closes the files of debugfs"},
 		{"6.12", "kernel.numa_balancing_scan_size_mb", "/sys/kernel/debug/sched/numa_balancing/scan_size_mb, for which Berth has no knob"},
-		{"6.12", "kernel.numa_balancing_scan_delay_ms", "nothing: this host has no /sys/kernel/debug/sched/numa_balancing/scan_delay_ms"},
+		{"6.12", "kernel.numa_balancing_scan_delay_ms", "/sys/kernel/debug/sched/numa_balancing/scan_delay_ms, for which Berth has no knob"},
 	} {
 		m, ok := knob.Move(tt.sysctl)
 		if !ok {
 			t.Fatal(tt.sysctl)
 		}
-		if got := knob.Open(kernel(t, tt.kernel+".txtar")).Elsewhere(m); got.Text != tt.want {
+		if got := knob.Open(kernel(t, tt.kernel)).Elsewhere(m); got.Text != tt.want {
 			t.Errorf("%s %s: %s", tt.kernel, tt.sysctl, got.Text)
 		}
 	}

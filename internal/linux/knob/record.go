@@ -100,7 +100,9 @@ func (r *reads) ReadFile(name string) ([]byte, error) {
 	switch {
 	case name == mountsFile:
 		kept = kernelMounts(content)
-	case strings.HasPrefix(name, bootConfig):
+	case name == local(schedDebug):
+		kept = schedulerSettings(content)
+	case strings.HasPrefix(name, bootConfig), strings.HasPrefix(name, moduleDirs):
 		return content, nil // Record adds the relevant lines
 	}
 	r.files[name] = bytes.TrimRight(kept, "\n\x00")
@@ -117,6 +119,18 @@ func (r *reads) refused(name string, err error) {
 	case errors.Is(err, syscall.EBUSY):
 		r.modes[name] = busy
 	}
+}
+
+// schedulerSettings returns the lines of sched/debug that show settings. The file also lists all threads of the host
+// with their names.
+func schedulerSettings(debug []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(debug) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(".sysctl_sched_")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // kernelMounts returns the lines of mounts below /proc and /sys, without control groups.

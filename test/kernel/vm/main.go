@@ -5,6 +5,8 @@
 //	vm build [all]    downloads the stock kernel if it is not in the cache; with all, also builds our own
 //	vm newest         names the newest stock kernel, and fails if the tests boot an older one
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
+//	vm settings [-arguments "..."] VMLINUZ FILE
+//	                  records the settings of any kernel for testdata/kernels
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints its output
 //	vm wide ARG...    does the same on 16 CPUs that share an L3
 //	vm test [-kernel own|distro] [-layout v2] [-arguments "..."] PACKAGE TEST...
@@ -54,6 +56,8 @@ func run(ctx context.Context, args []string) error {
 		return kernel.IsNewest(ctx)
 	case "record":
 		return record(ctx, args[1])
+	case "settings":
+		return recordSettings(ctx, os.Args[2:])
 	case "run":
 		return runBerth(ctx, kernel.Machines()[0], os.Args[2:])
 	case "wide":
@@ -65,7 +69,7 @@ func run(ctx context.Context, args []string) error {
 	case "pull":
 		return showPull(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | run ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | settings VMLINUZ FILE | run ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
 }
 
 // runBerth boots a machine and runs one berth command there.
@@ -95,7 +99,7 @@ func record(ctx context.Context, dir string) error {
 	}
 	for _, m := range kernel.Machines() {
 		name := filepath.Join(dir, m.Name+".txtar")
-		content, err := capture(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2"})
+		content, err := capture(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2"}, func(*kernel.Guest) {})
 		if err != nil {
 			return fmt.Errorf("record %s: %w", m.Name, err)
 		}
@@ -107,12 +111,17 @@ func record(ctx context.Context, dir string) error {
 	return nil
 }
 
-// capture boots one machine with the program in it and returns the recording.
-func capture(ctx context.Context, vm kernel.VM) ([]byte, error) {
+// capture boots one machine with the program and with what fill adds, and returns the recording.
+func capture(ctx context.Context, vm kernel.VM, fill func(*kernel.Guest)) ([]byte, error) {
 	const recording = "/tmp/machine.txtar"
-	got, err := command(ctx, vm, job.Job{
+	j := job.Job{
 		Name: "capture", Dir: "/tmp", File: recording,
 		Argv: []string{"/bin/berth", "topology", "--capture", recording},
+	}
+	got, err := inGuest(ctx, vm, j.Name, func(guest *kernel.Guest) error {
+		fill(guest)
+		guest.Job(j)
+		return guest.Program(ctx, "/bin/berth", "./cmd/berth")
 	})
 	if err != nil {
 		return nil, err
