@@ -28,7 +28,7 @@ func newBenchCommand(g *globals) *cobra.Command {
 	}
 	var threshold int
 	thresholdFlag(cmd.PersistentFlags(), &threshold)
-	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPlace(g), newBenchSchedule(g), newBenchInterference(g), newBenchLocality(g), newBenchSeeds(g, &threshold))
+	cmd.AddCommand(newBenchBurst(g, &threshold), newBenchAgent(g, &threshold), newBenchPin(g, &threshold), newBenchPlace(g), newBenchSchedule(g), newBenchInterference(g), newBenchLocality(g), newBenchSeeds(g, &threshold))
 	return parent(cmd)
 }
 

@@ -20,6 +20,11 @@
 // it multiplies the quota by 1.2, up to 300 % of the base, and never lowers it. Koordinator's node guard and limiter
 // are left out (the guard would only slow the loop down here, the limiter is off by default).
 //
+// # Neighbours
+//
+// bench interference runs a server beside offline work that takes all CPUs, and has an arm for each way to keep it off.
+// bench pin runs a server beside an equal, on the same CPUs and with CPUs of its own from the agent.
+//
 // # Cores and scheduling
 //
 // bench place works on paper. It times single decisions of package alloc, and plays traces of arriving and departing

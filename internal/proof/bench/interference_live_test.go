@@ -77,6 +77,47 @@ func TestInterference(t *testing.T) {
 	}
 }
 
+// TestPin runs every arm of bench pin once on the real kernel: the agent gives the server CPUs of its own where the arm
+// says so, and this program may run everywhere at the end. place checks that nothing is left.
+func TestPin(t *testing.T) {
+	where := place(t)
+	root, err := hostfs.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	machine, err := bench.Describe(root, where.Host, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, out := allowed(t), t.TempDir()
+	r, err := bench.RunPin(t.Context(), bench.PinOptions{
+		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where, CPUs: 1,
+		Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond, Duration: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range r.Arms {
+		if a.Requests != r.Arms[0].Requests || a.Requests == 0 || a.Failed != 0 {
+			t.Errorf("%s: %d requests, %d failed, want %d", a.Name, a.Requests, a.Failed, r.Arms[0].Requests)
+		}
+		if pinned := a.Name == bench.Pinned || a.Name == bench.PinnedAlone; pinned != (a.Server.Size() == 1) || pinned && a.Server.Intersects(a.Neighbour) {
+			t.Errorf("%s: server on %s, neighbour on %s", a.Name, a.Server, a.Neighbour)
+		}
+		if beside := a.Name == bench.Pinned || a.Name == bench.SharedCPUs; beside == a.Neighbour.IsEmpty() || beside != (a.NeighbourCPUs != nil) {
+			t.Errorf("%s: neighbour on %q uses %v", a.Name, a.Neighbour, a.NeighbourCPUs)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*"))
+	if err != nil || len(files) != len(r.Arms)+1 {
+		t.Errorf("files %v, %v", files, err)
+	}
+	if now := allowed(t); now != before {
+		t.Errorf("this program may run on %s, was %s", now, before)
+	}
+}
+
 // A program that gets no CPU still ends, and its kill is not an error.
 func TestStarvedProgramEnds(t *testing.T) {
 	stage, err := bench.OpenStage(place(t), "starved", unit.NoLimit, "burn", "--threads", "1")

@@ -160,17 +160,7 @@ const notResolvable = "not resolvable here: "
 // judgeInterference compares a report with the figures to reach. It judges no latency if the control arm, hogs with
 // default shares, is not slower by a quarter. It judges nothing if the two arms alone differ by more than a tenth.
 func judgeInterference(r *InterferenceReport) []Goal {
-	goal := Goal{Goal: "control: p95 with default shares >= 1.25 × alone, which repeats within 10 %", Measured: "too few requests", Verdict: Open}
-	control, again := find(r.Ratios, DefaultShares, Alone, "p95", "all").Ratio, find(r.Ratios, AloneAgain, Alone, "p95", "all").Ratio
-	quiet, resolves := false, false
-	if control != nil && again != nil {
-		quiet = again.Estimate <= 1+mostNoise && again.Estimate >= 1-mostNoise
-		resolves = quiet && control.Estimate >= goalControl
-		goal.Measured = fmt.Sprintf("%s, alone again %.3f", text(control), again.Estimate)
-		if quiet {
-			goal.Verdict = VerdictOf(resolves)
-		}
-	}
+	goal, quiet, resolves := controlGoal(r.Ratios, DefaultShares)
 	goals := []Goal{goal}
 	goals = append(goals,
 		r.latencyGoal(resolves, latencyBound{IdleGroup, Alone, "p95", goalIdleP95, mostIdleP95}),
@@ -191,6 +181,23 @@ func judgeInterference(r *InterferenceReport) []Goal {
 	return goals
 }
 
+// controlGoal says whether the machine is quiet, so that the server alone repeats, and whether it then resolves what
+// work beside the server costs: the control arm, on the same CPUs as that work, has to be slower by a quarter.
+func controlGoal(ratios []RatioLine, control string) (goal Goal, quiet, resolves bool) {
+	goal = Goal{Goal: fmt.Sprintf("control: p95 with %s >= %.2f × alone, which repeats within 10 %%", control, goalControl), Measured: "too few requests", Verdict: Open}
+	beside, again := find(ratios, control, Alone, "p95", "all").Ratio, find(ratios, AloneAgain, Alone, "p95", "all").Ratio
+	if beside == nil || again == nil {
+		return goal, false, false
+	}
+	goal.Measured = fmt.Sprintf("%s, alone again %.3f", text(beside), again.Estimate)
+	quiet = again.Estimate <= 1+mostNoise && again.Estimate >= 1-mostNoise
+	resolves = quiet && beside.Estimate >= goalControl
+	if quiet {
+		goal.Verdict = VerdictOf(resolves)
+	}
+	return goal, quiet, resolves
+}
+
 func text(r *load.Ratio) string {
 	return fmt.Sprintf("%.3f (95 %% %.3f..%.3f)", r.Estimate, r.Low, r.High)
 }
@@ -203,19 +210,24 @@ type latencyBound struct {
 }
 
 func (r *InterferenceReport) latencyGoal(resolves bool, b latencyBound) Goal {
+	return b.goal(r.Ratios, r.arm(b.arm).Requests, resolves)
+}
+
+// goal judges a bound by the ratios of a report, whose arm had so many requests.
+func (b latencyBound) goal(ratios []RatioLine, requests int, resolves bool) Goal {
 	goal := Goal{Goal: fmt.Sprintf("%s, %s <= %.2f × %s", b.arm, b.quantile, b.most, b.reference), Measured: "too few requests", Verdict: Open}
 	if b.mostHigh > 0 {
 		goal.Goal += fmt.Sprintf(", upper end <= %.2f", b.mostHigh)
 	}
-	ratio := find(r.Ratios, b.arm, b.reference, b.quantile, "all").Ratio
+	ratio := find(ratios, b.arm, b.reference, b.quantile, "all").Ratio
 	switch {
 	case ratio == nil:
 		return goal
 	case !resolves:
 		goal.Measured = notResolvable + text(ratio)
 		return goal
-	case b.quantile == "p99" && r.arm(b.arm).Requests < leastRequestsP99:
-		goal.Measured = fmt.Sprintf("%s from %d requests, %d wanted", text(ratio), r.arm(b.arm).Requests, leastRequestsP99)
+	case b.quantile == "p99" && requests < leastRequestsP99:
+		goal.Measured = fmt.Sprintf("%s from %d requests, %d wanted", text(ratio), requests, leastRequestsP99)
 		return goal
 	}
 	goal.Measured = text(ratio)
@@ -252,14 +264,8 @@ func (r *InterferenceReport) note(o InterferenceOptions) {
 	if r.arm(OwnCores).Name == "" {
 		r.Notes = append(r.Notes, "no arm with cores: "+r.Boundary.Reason)
 	}
-	noisy := 0
-	for _, n := range r.Noise {
-		if n > 1+mostNoise || n < 1-mostNoise {
-			noisy++
-		}
-	}
-	if noisy > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("in %d of %d repetitions the p95 of the two arms alone differ by more than 10 %%: a noisy machine", noisy, len(r.Noise)))
+	if noisy := unlike(r.Noise); noisy > 0 {
+		r.Notes = append(r.Notes, noiseNote(noisy, len(r.Noise)))
 	}
 	for _, a := range r.Arms {
 		if hasHogs(a.Name) && a.Together == nil && !strings.HasPrefix(r.CoResidency, unknown) {
@@ -275,6 +281,21 @@ func (r *InterferenceReport) note(o InterferenceOptions) {
 	if o.Quick {
 		r.Notes = append(r.Notes, "quick: shorter arms than the goals ask for; run without --quick for verdicts")
 	}
+}
+
+// unlike counts the repetitions whose two arms alone differ by more than mostNoise.
+func unlike(noise []float64) int {
+	noisy := 0
+	for _, n := range noise {
+		if n > 1+mostNoise || n < 1-mostNoise {
+			noisy++
+		}
+	}
+	return noisy
+}
+
+func noiseNote(noisy, repetitions int) string {
+	return fmt.Sprintf("in %d of %d repetitions the p95 of the two arms alone differ by more than 10 %%: a noisy machine", noisy, repetitions)
 }
 
 // WriteInterferenceTable prints a report for people.

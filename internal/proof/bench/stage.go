@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/proof/scratch"
+	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
@@ -101,6 +102,15 @@ func (s *Stage) Group() *scratch.Group { return s.group }
 
 // Bandwidth returns the limit in effect.
 func (s *Stage) Bandwidth() (cgroup.Bandwidth, error) { return s.meter.Bandwidth() }
+
+// CPUs returns the CPUs that the kernel lets the group use.
+func (s *Stage) CPUs() (cpuset.Set, error) {
+	cpus, err := s.group.Handle().EffectiveCPUs()
+	if err != nil {
+		return cpus, fmt.Errorf("stage %s: %w", s.Path(), err)
+	}
+	return cpus, nil
+}
 
 // Counters reads the counters of the group and its ancestors.
 func (s *Stage) Counters() (Counters, error) { return s.meter.Counters() }

@@ -105,8 +105,8 @@ func react(ctx context.Context, agent *bench.Agent, done func() (bool, error)) e
 
 // cpus returns the CPUs that both groups may use now, as the kernel says.
 func (p *place) cpus() (server, neighbour cpuset.Set, err error) {
-	server, err = p.server.Group().Handle().EffectiveCPUs()
-	neighbour, failed := p.neighbour.Group().Handle().EffectiveCPUs()
+	server, err = p.server.CPUs()
+	neighbour, failed := p.neighbour.CPUs()
 	return server, neighbour, errors.Join(err, failed)
 }
 

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/proof/bench"
+	"github.com/berth-project/berth/internal/proof/demo"
+	"github.com/berth-project/berth/internal/proof/load"
+)
+
+func newBenchPin(g *globals, threshold *int) *cobra.Command {
+	o := bench.PinOptions{Pattern: load.Pattern{Batch: 1}}
+	cmd := &cobra.Command{
+		Use:   "pin",
+		Short: "Request latency beside a neighbour that takes all CPUs, with shared and with exclusive CPUs",
+		Long: `Measures a limited request server alone; beside a neighbour with one busy thread for each
+CPU, on the same CPUs; with CPUs of its own, which the agent gives it and keeps the
+neighbour off; on its own CPUs without the neighbour; and alone again. All arms have the
+same arrivals, and their order rotates.
+
+The full run takes about eight minutes; --quick takes two minutes and cannot judge every
+goal. The command needs two CPUs.`,
+		Example: `  berth bench pin --quick
+  berth bench pin --cpus 4 --out DIR`,
+		Args: noArgs,
+		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
+			trial := o // report wrong flags before anything is made
+			trial.Machine.CPUs = max(2, o.CPUs+1)
+			if err := errors.Join(checkThreshold(*threshold), checkRuns(cmd, o.Repetitions, o.Duration), fillPin(cmd, &trial)); err != nil {
+				return err
+			}
+			return withPlace(cmd, g, func(_ *hostfs.Root, home *demo.Home, machine bench.Machine) error {
+				home.Place.Threshold = *threshold
+				run := o
+				run.Place, run.Machine, run.Progress = home.Place, machine, progressTo(cmd.ErrOrStderr())
+				if machine.CPUs < 2 {
+					return fmt.Errorf("%w: %w: exclusive CPUs on a machine with one CPU", ErrUnsupported, kernel.ErrNotSupported)
+				}
+				if err := fillPin(cmd, &run); err != nil {
+					return err
+				}
+				return measure(cmd, format, run, bench.RunPin, bench.WritePinTable)
+			})
+		}),
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of eight")
+	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
+	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 3)")
+	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 15s, quick 4s)")
+	flags.IntVar(&o.CPUs, "cpus", 0, "the server's limit, and how many CPUs it has exclusively (default half of the machine)")
+	flags.Float64Var(&o.Pattern.Rate, "rate", 0, "requests per second (default 100 for each CPU of the server, at most 2000)")
+	flags.DurationVar(&o.Work, "work", bench.DefaultVictimWork, "CPU time of one request")
+	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
+	return cmd
+}
+
+// fillPin sets flags that were not given, depending on --quick and the machine, and refuses bad values.
+func fillPin(cmd *cobra.Command, o *bench.PinOptions) error {
+	reps, duration := 5, 15*time.Second
+	if o.Quick {
+		reps, duration = 3, 4*time.Second
+	}
+	o.Repetitions, o.Duration = cmp.Or(o.Repetitions, reps), cmp.Or(o.Duration, duration)
+	if !cmd.Flags().Changed("cpus") {
+		o.CPUs = o.Machine.CPUs / 2
+	}
+	if o.CPUs < 1 {
+		return usageError(fmt.Errorf("--cpus %d: allowed: 1 or more", o.CPUs))
+	}
+	if most := o.Machine.CPUs - 1; o.CPUs > most {
+		return usageError(fmt.Errorf("--cpus %d: allowed: 1 to %d, as one CPU is the neighbour's", o.CPUs, most))
+	}
+	o.Pattern.Rate = cmp.Or(o.Pattern.Rate, min(bench.DefaultVictimRate*float64(o.CPUs), mostVictimRate))
+	if o.Work <= 0 || o.Work > load.MaxWork {
+		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
+	}
+	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
+		return usageError(err)
+	}
+	return nil
+}
