@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,10 +29,22 @@ spec:
   - {name: app, image: "berth-mask:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 100m}, limits: {cpu: 2}}}
 `
 
+// burner is an online pod with four busy threads.
+const burner = `apiVersion: v1
+kind: Pod
+metadata: {name: burner, labels: {koordinator.sh/qosClass: LS}}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  nodeSelector: {kubernetes.io/hostname: %s}
+  containers:
+  - {name: app, image: "berth-burn:1", imagePullPolicy: IfNotPresent, args: [spin, "4"], resources: {requests: {cpu: 5m}}}
+`
+
 // isolation runs both Deployments on the node while an administrator gives offline work its own cores. It starts with
 // one core, so that the boundary does not move and every container's first CPUs can be checked, also after a kill of
-// the kubelet. Then a pod borrows CPUs, and offline work gets a larger guarantee. In the end all containers must have
-// all CPUs.
+// the kubelet, and after one of the agent. Then a pod borrows CPUs, the boundary follows a load, and offline work gets a
+// larger guarantee. In the end all containers must have all CPUs. Offline pods yield all the time, and no longer.
 func (s *second) isolation(t *testing.T) {
 	defer func() {
 		s.isolate(t, "")
@@ -62,13 +75,20 @@ func (s *second) isolation(t *testing.T) {
 	}
 	s.apart(t, "the kubelet came back", cores, 1)
 	s.rightFromTheFirst(t, func(p *v1.Pod) bool { return there[p.Name] == nil })
+	s.yields(t, true)
+
+	s.sh(t, killAgent)
+	s.apart(t, "the agent came back", cores, 1)
+	s.yields(t, true)
 
 	s.borrows(t, cores)
+	s.follows(t, cores)
 
 	s.isolate(t, `"enable": true, "cpuSuppressThresholdPercent": 0, "cpuSuppressMinPercent": 30`)
 	s.apart(t, "offline work has more", cores, 3)
 
 	s.isolate(t, "")
+	s.yields(t, false)
 	s.eventually(t, "all have all CPUs", func() string {
 		for _, r := range s.residents(t) {
 			if r.ours && r.mask != s.online(t) {
@@ -89,6 +109,90 @@ func (s *second) manifest(t *testing.T, name, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// killAgent kills the agent of the guest, as the kernel does when memory runs out.
+const killAgent = `for p in /proc/[0-9]*; do
+  read -r name <$p/comm && [ "$name" = berth ] && grep -qa "^berth.agent" $p/cmdline && kill -KILL ${p#/proc/}
+done 2>/dev/null; true`
+
+// yields waits until the kernel has all pods of the offline Deployment as idle groups, or none, and no group of the
+// kubelet above them: the kubelet could not write its weight then.
+func (s *second) yields(t *testing.T, idle bool) {
+	t.Helper()
+	want := "0"
+	if idle {
+		want = "1"
+	}
+	seen := 0
+	for name, p := range s.pods(t) {
+		if p.Labels["app"] != "offline" {
+			continue
+		}
+		seen++
+		uid := strings.ReplaceAll(string(p.UID), "-", "_")
+		s.eventually(t, fmt.Sprintf("%s with cpu.idle %s", name, want), func() string {
+			if has := s.sh(t, fmt.Sprintf("cat /sys/fs/cgroup/kubepods.slice/*/*-pod%s.slice/cpu.idle", uid)); has != want {
+				return "it is " + has
+			}
+			return ""
+		})
+	}
+	if seen == 0 {
+		t.Error("there is no offline pod")
+	}
+	if has := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/cpu.idle /sys/fs/cgroup/kubepods.slice/kubepods-*.slice/cpu.idle"); strings.Contains(has, "1") {
+		t.Errorf("groups of the kubelet are idle: %q", has)
+	}
+}
+
+// law is what the agent says of the boundary.
+type law struct {
+	Use    float64 `json:"use"`
+	Low    int     `json:"low"`
+	Target int     `json:"target"`
+	Moves  int     `json:"moves"`
+}
+
+func (s *second) law(t *testing.T) law {
+	t.Helper()
+	var status struct {
+		Isolation law `json:"isolation"`
+	}
+	text := s.sh(t, "berth status -o json 2>/dev/null || test $? -eq 4")
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return status.Isolation
+}
+
+// becomes waits until the law is such, and returns it.
+func (s *second) becomes(t *testing.T, what string, such func(law) bool) (l law) {
+	t.Helper()
+	s.eventually(t, what, func() string {
+		if l = s.law(t); !such(l) {
+			return fmt.Sprintf("%+v", l)
+		}
+		return ""
+	})
+	t.Logf("%s: %+v", what, l)
+	return l
+}
+
+// follows lets the boundary follow the use of the online side: an online pod that burns moves it, and its end does. The
+// sides stay apart. All CPUs of the emulated machine together have two of this machine, so that the use cannot rise far.
+func (s *second) follows(t *testing.T, cores []cpuset.Set) {
+	t.Helper()
+	const more, less = 0.5, 0.25
+	s.isolate(t, `"enable": true`)
+	before := s.becomes(t, "offline work grows", func(l law) bool { return l.Target >= l.Low+2 && l.Use < 1 })
+	s.apart(t, "offline work has grown", cores, 1)
+	s.manifest(t, "burner.yaml", fmt.Sprintf(burner, vmName))
+	loaded := s.becomes(t, "a load moves the boundary", func(l law) bool { return l.Use > before.Use+more && l.Moves > before.Moves })
+	s.remove(t, "burner")
+	s.apart(t, "the boundary moved", cores, 1)
+	s.becomes(t, "the end of the load moves it", func(l law) bool { return l.Use < loaded.Use-less && l.Moves > loaded.Moves })
+	s.apart(t, "the load ended", cores, 1)
 }
 
 // borrows starts cal-pi, which must borrow CPUs of the online side in addition to its reserved CPUs, and keep its usual
@@ -133,8 +237,12 @@ func (s *second) isolate(t *testing.T, asked string) {
 	t.Helper()
 	m := &v1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: policyName},
-		Data: map[string]string{"resource-threshold-config": fmt.Sprintf(`{"nodeStrategies": [{"name": "vm",
-			"nodeSelector": {"matchLabels": {%q: %q}}, %s}]}`, v1.LabelHostname, vmName, asked)},
+		Data: map[string]string{
+			"resource-threshold-config": fmt.Sprintf(`{"nodeStrategies": [{"name": "vm",
+			"nodeSelector": {"matchLabels": {%q: %q}}, %s}]}`, v1.LabelHostname, vmName, asked),
+			"resource-qos-config": fmt.Sprintf(`{"nodeStrategies": [{"name": "vm",
+			"nodeSelector": {"matchLabels": {%q: %q}}, "beClass": {"cpuQOS": {"enable": true}}}]}`, v1.LabelHostname, vmName),
+		},
 	}
 	maps, ctx := s.client.CoreV1().ConfigMaps(metav1.NamespaceSystem), context.WithoutCancel(t.Context())
 	if asked == "" {
