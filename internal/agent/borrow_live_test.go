@@ -98,6 +98,7 @@ func (p *pair) reaches(what string, ok func(own, other cpuset.Set) bool) {
 // quota throttles it, and everything once it no longer asks.
 func TestLiveStaticBurst(t *testing.T) {
 	p := newPair(t, "lend")
+	p.hurries()
 	if !p.lends() {
 		t.Skip("one core in every cache domain and node: there is none to borrow; another machine of the matrix has more")
 	}

@@ -20,6 +20,7 @@ import (
 // the profile is rolled back.
 func TestLiveHostProfileHasTheList(t *testing.T) {
 	p := newPair(t, "held")
+	p.hurries()
 	all := p.cpusOf(p.group)
 	boot, err := kernel.BootID(p.root)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 // both have all CPUs again.
 func TestLiveOfflineWorkloadHasItsOwnCores(t *testing.T) {
 	p := newPair(t, "offline")
+	p.hurries()
 	top, err := topology.Discover(p.root.FS())
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +77,7 @@ spec: {cgroup: %s}
 // cgroup v1 there is no quota while a group below has a larger limit, because the kernel would refuse it.
 func TestLiveOfflineWorkByQuota(t *testing.T) {
 	p := newPair(t, "ceiling")
+	p.hurries()
 	top, err := topology.Discover(p.root.FS())
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +143,7 @@ spec: {cgroup: %s}
 // online group is not written. Both have all CPUs after offline work or the agent has ended.
 func TestLiveOfflineWorkLeavesAReserve(t *testing.T) {
 	p := newPair(t, "reserve")
+	p.hurries()
 	top, err := topology.Discover(p.root.FS())
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +37,8 @@ type site struct {
 	group  *scratch.Group
 	dir    string
 	listen string
+	// pace is how many seconds of an agent's clock pass in a second.
+	pace time.Duration
 }
 
 func newSite(t *testing.T, name string) *site {
@@ -54,7 +58,7 @@ func newSite(t *testing.T, name string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, root: root, host: host, dir: t.TempDir(), listen: freeAddress(t)}
+	s := &site{t: t, root: root, host: host, dir: t.TempDir(), listen: freeAddress(t), pace: 1}
 	s.group = s.newGroup(name)
 	s.write("agent.yaml", fmt.Sprintf(`workloadDir: workloads
 stateDir: state
@@ -108,6 +112,37 @@ spec: {cgroup: %s}
 `, policy, s.group.Path()))
 }
 
+// hurries makes the clock of each agent eight times as fast, so that a test waits less for passes, pauses and second
+// tries. The kernel's clock stays: the test must not depend on how much CPU time the agent sees in a second.
+func (s *site) hurries() { s.pace = 8 }
+
+// rounds returns the reloads that make an agent begin a pass in each second of its clock, because its loop sleeps by the
+// clock of this machine. An agent with the clock of this machine needs none.
+func (s *site) rounds() (reload <-chan os.Signal, end func()) {
+	if s.pace == 1 {
+		return nil, func() {}
+	}
+	signals, ended := make(chan os.Signal), make(chan struct{})
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		ticks := time.NewTicker(time.Second / s.pace)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticks.C:
+			}
+			select {
+			case <-ended:
+				return
+			case signals <- syscall.SIGHUP:
+			}
+		}
+	})
+	return signals, func() { close(ended); sending.Wait() }
+}
+
 // start runs the real agent. The returned function ends it as SIGTERM does.
 func (s *site) start() (stop func() error) {
 	s.t.Helper()
@@ -119,10 +154,12 @@ func (s *site) start() (stop func() error) {
 	base, begun := kernel.Monotonic(), time.Now()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
+	reload, end := s.rounds()
 	go func() {
+		defer end()
 		done <- agent.Run(ctx, agent.Options{
-			ConfigFile: path, Config: cfg, Version: "test", Root: s.root,
-			Clock: func() time.Duration { return base + time.Since(begun) }, Now: time.Now,
+			ConfigFile: path, Config: cfg, Version: "test", Root: s.root, Reload: reload,
+			Clock: func() time.Duration { return base + s.pace*time.Since(begun) }, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(s.t.Output(), nil)),
 		})
 	}()
@@ -293,7 +330,7 @@ func TestLiveForeignBurstStays(t *testing.T) {
 	if err := s.group.SetBurst(3000); err != nil {
 		t.Fatal(err)
 	}
-	s.workload(`{"policy":"auto","cfsQuotaBurstPeriodSeconds":6}`)
+	s.workload(`{"policy":"auto","cfsQuotaBurstPeriodSeconds":3}`)
 	s.start()
 	s.eventually("14998/100000 burst 3000")
 	if got := s.view(); !strings.Contains(got, "another program's") {

@@ -72,6 +72,7 @@ func TestLivePartitionStands(t *testing.T) {
 	for _, kind := range []string{"root", "isolated"} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPair(t, "partition")
+			p.hurries()
 			if !p.partitions() {
 				return
 			}
@@ -115,6 +116,7 @@ func TestLivePartitionStands(t *testing.T) {
 // A workload whose group is a partition gets no CPUs from Berth, and keeps its own CPUs and its quota.
 func TestLivePartitionIsLeftAlone(t *testing.T) {
 	p := newPair(t, "partition-own")
+	p.hurries()
 	if !p.partitions() {
 		return
 	}
@@ -144,6 +146,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 // CPUs, and adds them after the partition has ended.
 func TestLivePartitionMadeMeanwhile(t *testing.T) {
 	p := newPair(t, "partition-later")
+	p.hurries()
 	if !p.partitions() {
 		return
 	}

@@ -95,6 +95,7 @@ func (p *pair) shows(series ...string) {
 // workload no longer asks.
 func TestLiveWorkloadHasItsOwnCPU(t *testing.T) {
 	p := newPair(t, "own")
+	p.hurries()
 	all, limit := p.cpusOf(p.group), p.bandwidth()
 	p.asks()
 	stop := p.start()
@@ -143,6 +144,7 @@ func TestLiveWorkloadAsksNoMore(t *testing.T) {
 // A workload that does not fit gets no CPUs and is counted as refused. Berth writes no group.
 func TestLiveWorkloadThatDoesNotFit(t *testing.T) {
 	p := newPair(t, "large")
+	p.hurries()
 	all := p.cpusOf(p.group)
 	p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
 kind: Workload
@@ -165,6 +167,7 @@ spec: {cgroup: %s, cpu: {limit: "%d"}}
 // from its limit, which returns at the end.
 func TestLiveOwnCPUAndBurst(t *testing.T) {
 	p := newPair(t, "both")
+	p.hurries()
 	all, limit := p.cpusOf(p.group), p.bandwidth()
 	write := func(annotations string) {
 		p.write("workloads/w.yaml", fmt.Sprintf(`apiVersion: berth.dev/v1alpha1
@@ -197,6 +200,7 @@ spec: {cgroup: %s, cpu: {limit: "1"}}
 // again at the end.
 func TestLiveOwnListBounds(t *testing.T) {
 	p := newPair(t, "bounded")
+	p.hurries()
 	all := p.cpusOf(p.group)
 	if all.Size() < 3 {
 		t.Skip("with two CPUs the list is the whole pool; the VM has more")
