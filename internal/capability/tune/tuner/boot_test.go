@@ -461,6 +461,7 @@ func TestOthersChangeBootFiles(t *testing.T) {
 // TestBootKilledAtEveryStep: an apply, a commit or a rollback may die at any step. The next command leaves the machine
 // either as it was before the profile or as it is with it.
 func TestBootKilledAtEveryStep(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	for _, name := range withTrial() {
 		for what, from := range map[string]int{"apply": 0, "commit": 1, "rollback": 2, "no trial": 3} {
 			if from == 3 && name != "debian-grub" {
@@ -660,6 +661,7 @@ func TestElsewhere(t *testing.T) {
 // TestRandomBoots: a rollback restores every byte after any history of applies, commits, rollbacks and boots, each
 // killed between any two steps.
 func TestRandomBoots(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	histories := 40
 	if testing.Short() {
 		histories = 12

@@ -363,8 +363,10 @@ func TestCommitOfWhatWasNotWritten(t *testing.T) {
 // Only a limit of real-time threads is restored before the record says so, with no disk access in between. If the
 // rollback dies there, another rollback restores everything, and a commit is refused.
 func TestRollbackKilledAtEachStep(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	for name, wait := range map[string]time.Duration{"committed": 0, "trial": confirm} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			died, marked := 0, 0
 			for fatal := 1; ; fatal++ {
 				h := newHost(t)

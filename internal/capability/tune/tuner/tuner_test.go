@@ -746,7 +746,8 @@ func (h *host) command(fatal int, f func(*tuner.Tuner)) (died bool) {
 // TestRandomApplyKillRollback: a rollback restores every byte after any history of applies, commits and rollbacks, each
 // of which may be killed between any two steps.
 func TestRandomApplyKillRollback(t *testing.T) {
-	histories := 500
+	t.Parallel() // it waits for the disk
+	histories := 200
 	if testing.Short() {
 		histories = 60
 	}
@@ -830,6 +831,7 @@ func TestRollbackKeepsARecordThatStays(t *testing.T) {
 
 // TestKilledAtEveryStep: an apply may die at any step. The next command undoes it without waiting for the deadline.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel() // it waits for the disk
 	for step := 1; ; step++ {
 		h := newHost(t)
 		before := h.files()
