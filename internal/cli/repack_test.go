@@ -215,6 +215,7 @@ func answerMove(t *testing.T, r *http.Request, p *v1.Pod, agent func(p *v1.Pod, 
 // TestRepack: repack carries out the plan for the waiting pod. Each way in which a move can end has its own message and
 // exit code.
 func TestRepack(t *testing.T) {
+	t.Parallel()
 	moves := func(p *v1.Pod, m v1alpha1.Move) {
 		p.Annotations[v1alpha1.AnnotationPlacement] = strings.Replace(p.Annotations[v1alpha1.AnnotationPlacement], m.From, m.To, 1)
 		delete(p.Annotations, v1alpha1.AnnotationMove)
@@ -244,7 +245,7 @@ func TestRepack(t *testing.T) {
 		{"refused", now, refuses, "", 1, []string{
 			"-> 6-7,14-15: refused: CPUs 6 belong to another pod\n", "move default/a to CPUs 6-7,14-15: move refused: CPUs 6 belong to another pod",
 		}},
-		{"no answer", now, withdraws, "--timeout 2s", 4, []string{
+		{"no answer", now, withdraws, "--timeout 1s", 4, []string{
 			"-> 6-7,14-15: not moved: it was withdrawn", "move not finished: the agent of node node-a does not answer",
 		}},
 		{"planned only", now, moves, "--dry-run", 0, []string{
@@ -252,6 +253,7 @@ func TestRepack(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			args := append([]string{"repack", "node-a", "--kubeconfig", moving(t, test.renewed, test.agent)}, strings.Fields(test.args)...)
 			code, text := kubectl(t, args...)
 			if code != test.code {

@@ -43,6 +43,7 @@ func TestRollbackUnanswered(t *testing.T) {
 // TestRollbackByAgents: the kubectl plugin rolls back the cluster, and berth on a host does so with --cluster. Both
 // name the nodes without an agent and the nodes that have not finished.
 func TestRollbackByAgents(t *testing.T) {
+	t.Parallel()
 	done, late := restoring(t, "Restored"), restoring(t, "Restoring")
 	onHost := func(args ...string) (int, string) {
 		var out bytes.Buffer
@@ -66,7 +67,7 @@ func TestRollbackByAgents(t *testing.T) {
       "state": "Restored",
       "text": "m"
     },`},
-		{byPlugin, "--timeout 3s --kubeconfig " + late, 4, "berth: not everything is put back after 3s on a\n"},
+		{byPlugin, "--timeout 1s --kubeconfig " + late, 4, "berth: not everything is put back after 1s on a\n"},
 		{byPlugin, "--timeout 0s --kubeconfig " + done, 2, "--timeout 0s: allowed: more than 0, at most 1h0m0s"},
 		{byPlugin, "--timeout 2h --kubeconfig " + done, 2, "--timeout 2h0m0s: allowed"},
 		{byPlugin, "-o svg", 2, "allowed: table, json, yaml"},
