@@ -56,6 +56,7 @@ func unsettling() []string {
 		"internal/engine/driver/cookie.TestLiveCookieWithoutSiblings", "internal/engine/apply.TestLiveUnplugBetweenIsolateSteps",
 		"internal/capability/tune/tuner.TestLivePartitionHotplug", "internal/capability/tune/tuner.TestLiveCPUGoneSincePlan",
 		"internal/agent.TestLiveMemsOfARunningGroup",
+		"internal/agent.TestLiveAbuserFallsBackToItsLimit", "internal/agent.TestLiveBlockedWayBackGoesAsFarAsItCan",
 	}
 }
 

@@ -117,7 +117,7 @@ func TestLiveApplyKillRollback(t *testing.T) {
 func TestLiveDeadline(t *testing.T) {
 	settings := guest(t)
 	before := kernelFiles(t, settings)
-	r := trial{root: "/", state: filepath.Join(t.TempDir(), "tune"), settings: settings, confirm: 5 * time.Second}
+	r := trial{root: "/", state: filepath.Join(t.TempDir(), "tune"), settings: settings, confirm: 3 * time.Second}
 	r.apply(t, never)
 	r.undone(t)
 	if d := cmp.Diff(before, kernelFiles(t, settings)); d != "" {

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // partitioned returns the order of a profile with one unit that becomes a partition of these CPUs.
@@ -329,7 +330,9 @@ func TestLivePartitionKilledAtEveryStep(t *testing.T) {
 	must(t, hostwrite.Affinity(u.outside(), first.Union(last)))
 	must(t, hostwrite.Affinity(u.outside(), all.Difference(last))) // as if it were already narrowed
 	before, threads := u.has(), affinities(t)
-	for step := 1; ; step++ {
+	stride, err := job.Stride()
+	must(t, err)
+	for step := 1; ; step += min(stride, 5) {
 		died := u.command(step, func(h *tuner.Tuner) { _, err := h.Apply(u.partitioned(v1alpha1.PartitionRoot, last)); must(t, err) })
 		u.command(step, func(h *tuner.Tuner) { h.Rollback() })
 		u.do(func(h *tuner.Tuner) { h.Rollback() })
