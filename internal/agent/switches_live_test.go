@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/unit"
+	"github.com/berth-project/berth/test/kernel/job"
 	"github.com/berth-project/berth/test/patience"
 )
 
@@ -294,11 +295,11 @@ spec: {cgroup: %s, cpu: {limit: "2"}}
 // ownMachine reports whether only the tests use this machine.
 func ownMachine(t *testing.T) bool {
 	t.Helper()
-	line, err := os.ReadFile("/proc/cmdline")
+	guest, err := job.Guest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Contains(string(line), "berth.cgroup=")
+	return guest
 }
 
 // plugs takes a CPU offline or online.

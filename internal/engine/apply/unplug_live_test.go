@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/kernel/job"
 	until "github.com/berth-project/berth/test/patience"
 )
 
@@ -22,9 +22,9 @@ import (
 // Berth had not changed by then may lack the CPU for good, as without Berth.
 func TestLiveUnplugBetweenIsolateSteps(t *testing.T) {
 	l := newLive(t)
-	line, err := os.ReadFile("/proc/cmdline")
+	guest, err := job.Guest()
 	must(t, err)
-	if !strings.Contains(string(line), "berth.cgroup=") {
+	if !guest {
 		t.Skip("takes CPUs away from everybody; runs in the VM: make verify-kernels")
 	}
 	top := l.top.Handle()

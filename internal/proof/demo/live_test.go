@@ -95,12 +95,12 @@ func machine(t *testing.T, h *demo.Home) *topology.Topology {
 // belongs to the tests.
 func options(t *testing.T, h *demo.Home) demo.Options {
 	t.Helper()
-	line, err := os.ReadFile("/proc/cmdline")
+	guest, err := job.Guest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var only []string
-	if job.Param(string(line), job.LayoutParam) == "" {
+	if !guest {
 		only = []string{"burst", "place", "isolate", "localize"}
 	}
 	return demo.Options{

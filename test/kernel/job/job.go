@@ -56,6 +56,12 @@ func Param(commandLine, name string) string {
 	return ""
 }
 
+// Guest reports whether this machine is the tests' virtual machine. Only there may a test change the whole host.
+func Guest() (bool, error) {
+	line, err := os.ReadFile("/proc/cmdline")
+	return Param(string(line), LayoutParam) != "", err
+}
+
 // Stride is 1 on a real machine, and wherever a test has to make all its repetitions. For a stride of n, a test with
 // many similar steps makes every nth step, and a random history has an nth of its events. An emulated processor needs
 // at least ten times as long for each.

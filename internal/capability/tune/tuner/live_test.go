@@ -25,9 +25,9 @@ import (
 // inGuest skips a test that changes the whole machine, unless it runs in the tests' virtual machine.
 func inGuest(t testing.TB) {
 	t.Helper()
-	line, err := os.ReadFile("/proc/cmdline")
+	is, err := job.Guest()
 	must(t, err)
-	if job.Param(string(line), job.LayoutParam) == "" {
+	if !is {
 		t.Skip("changes the whole host; runs in the VM: make test")
 	}
 }

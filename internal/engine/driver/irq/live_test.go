@@ -46,9 +46,9 @@ func isQueue(t *testing.T, file string) bool {
 // such as those of the two-queue disk of the virtual machine, which stay. The other interrupts move. A restoration
 // brings back every byte. With isolcpus=managed_irq, no interrupt of the disk is served by an isolated CPU.
 func TestLiveManaged(t *testing.T) {
-	line, err := os.ReadFile("/proc/cmdline")
+	guest, err := job.Guest()
 	must(t, err)
-	if job.Param(string(line), job.LayoutParam) == "" {
+	if !guest {
 		t.Skip("moves interrupts of the whole host; runs in the VM: make test")
 	}
 	root, err := hostfs.Open("/")
@@ -87,6 +87,8 @@ func TestLiveManaged(t *testing.T) {
 			if !managed {
 				t.Errorf("%s: the queue of a disk was moved: %+v", file, r)
 			}
+			line, err := os.ReadFile("/proc/cmdline")
+			must(t, err)
 			onHousekeeping(t, string(line), path.Dir(file))
 		}
 	}
