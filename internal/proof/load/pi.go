@@ -16,20 +16,21 @@ const (
 	MaxThreads = 9_000 // Go's runtime ends a program with more than 10,000
 )
 
-// mostAtOnce limits how many threads the kernel sees ready to run at once: Go's collector needs some work for each.
-const mostAtOnce = 256
-
 // guardDigits absorb the rounding errors of the terms.
 const guardDigits = 10
 
+// LetRun sets GOMAXPROCS so that the kernel sees this many threads ready to run at once, at most 256: Go's collector needs
+// some work for each. By itself Go's runtime lets as few run as the group's quota has CPUs.
+func LetRun(threads int) { runtime.GOMAXPROCS(min(threads, 256)) }
+
 // TimePi computes Pi again and again with a number of digits on a number of threads of the operating system, until the
-// duration has passed, at least once. It returns the mean time of a computation. The error is ErrTooMuch. TimePi sets
-// GOMAXPROCS, so it needs a process of its own: Go's runtime would let as few threads run as the group's quota has CPUs.
+// duration has passed, at least once. It returns the mean time of a computation. The error is ErrTooMuch. TimePi calls
+// LetRun, so it needs a process of its own.
 func TimePi(ctx context.Context, digits, threads int, d time.Duration) (time.Duration, error) {
 	if digits < 1 || digits > MaxDigits || threads < 1 || threads > MaxThreads {
 		return 0, fmt.Errorf("pi with %d digits on %d threads: %w", digits, threads, ErrTooMuch)
 	}
-	runtime.GOMAXPROCS(min(threads, mostAtOnce))
+	LetRun(threads)
 	start := time.Now()
 	for n := 1; ; n++ {
 		Pi(digits, threads)

@@ -9,16 +9,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/berth-project/berth/internal/proof/load"
 )
-
-// mostAtOnce limits how many threads the kernel sees ready to run at once. Without it, Go's runtime lets as few run as
-// the container's limit has CPUs.
-const mostAtOnce = 256
 
 func main() {
 	if err := run(); err != nil {
@@ -37,7 +32,7 @@ func run() error {
 		return err
 	}
 	fmt.Printf("computing Pi with %d Threads...", threads)
-	runtime.GOMAXPROCS(min(threads, mostAtOnce))
+	load.LetRun(threads)
 	start := time.Now()
 	pi := load.Pi(digits, threads)
 	fmt.Printf("computed the first %d digets of pi in %d ms!\n", digits, time.Since(start).Milliseconds())
