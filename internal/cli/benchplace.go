@@ -25,8 +25,9 @@ type benchPlaceFlags struct {
 func newBenchPlace(g *globals) *cobra.Command {
 	f := &benchPlaceFlags{}
 	cmd := &cobra.Command{
-		Use:   "place",
-		Short: "How fast cores are chosen, and how well, beside the kubelet and Koordinator",
+		Use:         "place",
+		Short:       "How fast cores are chosen, and how well, beside the kubelet and Koordinator",
+		Annotations: promise(),
 		Long: `Times single decisions on a generated machine with 512 CPUs, then plays traces of
 pods that come and go on generated machines: the same arrivals to Berth's
 allocator and to emulations of the kubelet's and Koordinator's rules.

@@ -41,8 +41,9 @@ func newDoctorCommand(g *globals) *cobra.Command {
 	var o doctorOptions
 	var config string
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Say why this host is slow: symptom, evidence, remedy",
+		Use:         "doctor",
+		Short:       "Say why this host is slow: symptom, evidence, remedy",
+		Annotations: promise(),
 		Long: `Reads the kernel's counters twice and reports what is wrong with CPUs, memory nodes,
 quotas, interrupts and settings of this host. The gravest finding comes first. Each
 finding shows its evidence. Checks that were not possible are listed with the reason.

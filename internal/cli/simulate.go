@@ -22,8 +22,9 @@ func newSimulateCommand(g *globals) *cobra.Command {
 	var files []string
 	var strict, plans bool
 	cmd := &cobra.Command{
-		Use:   "simulate -f FILE...",
-		Short: "Schedule a whole cluster on paper",
+		Use:         "simulate -f FILE...",
+		Short:       "Schedule a whole cluster on paper",
+		Annotations: promise(),
 		Long: `Reads manifests and shows where the scheduler would put each pod, which CPUs and memory
 nodes each container would get and why, which pods stay pending and why each node refuses
 them, and how fragmented the nodes are before and after. The command changes nothing and

@@ -19,8 +19,9 @@ import (
 
 func newTuneImportCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "import FILE",
-		Short: "Say what each line of a sysctl.d or tuned.conf file means today",
+		Use:         "import FILE",
+		Short:       "Say what each line of a sysctl.d or tuned.conf file means today",
+		Annotations: promise(),
 		Long: `Reads a sysctl.d file or a TuneD profile, and says of every line whether this kernel
 still has the setting (kept), which setting replaces it (translated), since when nothing
 reads it and what to do instead (dead), whether it does harm (harmful), or that Berth

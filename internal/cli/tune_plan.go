@@ -26,8 +26,9 @@ import (
 func newTunePlanCommand(g *globals) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
-		Use:   "plan PROFILE",
-		Short: "Show what a profile would change on this host",
+		Use:         "plan PROFILE",
+		Short:       "Show what a profile would change on this host",
+		Annotations: promise(),
 		Long: `Shows every setting of a profile: the value now and then, the file, whether this kernel
 has it and it can be set, how exactly it can be undone, and the risk. It also says what is
 doubtful about the profile on this machine. PROFILE is a name that berth tune list shows,

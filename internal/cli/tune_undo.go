@@ -150,8 +150,9 @@ type verified struct {
 func newTuneVerifyCommand(g *globals) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
-		Use:   "verify",
-		Short: "Compare the host with the profile that is applied",
+		Use:         "verify",
+		Short:       "Compare the host with the profile that is applied",
+		Annotations: promise(),
 		Long: `Compares each setting of the applied profile with the host. Its state is one of:
   - ok: the host has the value
   - drift: another program changed the value
@@ -313,7 +314,7 @@ func (g *globals) settle(cmd *cobra.Command) {
 	if err != nil || !record.Due(host.Boot, kernel.Boottime()) {
 		return
 	}
-	if onlyReads(cmd) {
+	if _, promised := cmd.Annotations[readsOnly]; promised {
 		printNote(cmd, "profile %s is due to be undone; this command leaves it, berth tune rollback undoes it", record.Profile.Name)
 		return
 	}
@@ -350,14 +351,11 @@ func settles(cmd *cobra.Command) bool {
 	return true
 }
 
-// onlyReads reports whether the help of a command promises that it writes nothing to the host.
-func onlyReads(cmd *cobra.Command) bool {
-	switch cmd.CommandPath() {
-	case "berth doctor", "berth simulate", "berth bench place", "berth tune plan", "berth tune verify", "berth tune import":
-		return true
-	}
-	return false
-}
+// readsOnly marks a command whose help promises that it writes nothing to the host. The mark stands beside that help.
+const readsOnly = "berth.dev/reads-only"
+
+// promise returns the annotations of such a command.
+func promise() map[string]string { return map[string]string{readsOnly: ""} }
 
 // inForce describes the applied profile, for berth tune list, and for berth status without an agent.
 type inForce struct {
