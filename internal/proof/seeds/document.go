@@ -1,5 +1,7 @@
 package seeds
 
+import "context"
+
 // Experiment is what a document prints of an experiment.
 type Experiment struct {
 	Name string `json:"name"`
@@ -12,6 +14,10 @@ type Experiment struct {
 	Figures []Figure `json:"figures"`
 	// Remark is what a reader of the document's figures should know, "" for nothing.
 	Remark string `json:"remark,omitempty"`
+	// open prepares the arms on this machine. measure takes an experiment that needs none of this package's arms. One of
+	// them is nil.
+	open    func(host, context.Context) (opened, error)
+	measure func(host, context.Context, Measured) (Measured, error)
 }
 
 // Figure is a figure with the values that a document prints.
@@ -49,7 +55,7 @@ const (
 func Experiments() []Experiment {
 	return []Experiment{
 		{
-			Name: "nginx", Document: topologyDocument,
+			Name: "nginx", Document: topologyDocument, open: host.openNginx,
 			Load: "wrk --timeout 2s -t 20 -c 100 -d 60s --latency on nginx in a pod of 4 CPUs, on a machine of 104 or 256 CPUs",
 			Arms: []string{defaultPlace, pinned, scattered, defaultPlace + again}, Treated: pinned,
 			Figures: []Figure{
@@ -62,21 +68,21 @@ func Experiments() []Experiment {
 			},
 		},
 		{
-			Name: "cal-pi", Document: topologyDocument,
+			Name: "cal-pi", Document: topologyDocument, open: host.openPi,
 			Load: "20,000 digits of Pi on 3,000 threads in a pod of 4 CPUs, on a machine of 64 CPUs",
 			Arms: []string{pinned, borrowing, limited, pinned + again}, Treated: borrowing,
 			Figures: []Figure{{Name: "time", Unit: "ms", Before: 620892, After: 571221}},
 			Remark:  "the document has one run of each arm, and no arm without exclusive CPUs",
 		},
 		{
-			Name: "apache", Document: throttleDocument,
+			Name: "apache", Document: throttleDocument, open: host.openApache,
 			Load: "wrk2 -t 2 -c 12 -d 120 -R 24 on a file of 1 MiB, compressed by apache in a pod of 4 CPUs",
 			Arms: []string{limited, burst, unlimited, limited + again}, Treated: burst,
 			Figures: []Figure{{Name: "p99", Unit: "ms", Before: 231.93, After: 99.52, Quantile: 0.99}},
 			Remark:  "the document has no arm without a limit, and so not the latency without throttling",
 		},
 		{
-			Name: "profiles", Document: kernelDocument, Load: "not given: wrk2 and perf stat",
+			Name: "profiles", Document: kernelDocument, measure: host.profiles, Load: "not given: wrk2 and perf stat",
 			Figures: []Figure{
 				{Name: "p99", Unit: "ms", Before: 28.3, After: 9.1},
 				{Name: "CPU", Unit: "%", Before: 40, After: 82},
@@ -86,7 +92,7 @@ func Experiments() []Experiment {
 			Remark: "the document names neither the load nor the number of runs",
 		},
 		{
-			Name: "online", Document: identityDocument,
+			Name: "online", Document: identityDocument, measure: host.online,
 			Load: "1,000 requests one after the other, beside 24 hogs with a quota of 80 % of 24 CPUs",
 			Figures: []Figure{
 				{Name: "p50", Unit: "ms", Before: 1.558533, After: 1.557837, Quantile: 0.5},
@@ -97,7 +103,7 @@ func Experiments() []Experiment {
 			Remark:  "printed are the server alone and the server beside hogs. Its second summary contains the requests of the first, and no arm has the hogs without Group Identity",
 		},
 		{
-			Name: "redis", Document: nearMemoryDocument,
+			Name: "redis", Document: nearMemoryDocument, measure: host.redis,
 			Load: "redis-benchmark -t GET -c 500 -d 4096 -n 2000000, and with 10,000 clients, on 43 % local pages, then 98 %",
 			Figures: []Figure{
 				{Name: "QPS, 500 clients", Unit: "1/s", Before: 122139.91, After: 129367.11},

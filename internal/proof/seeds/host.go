@@ -33,16 +33,6 @@ type opened interface {
 	close() error
 }
 
-func (h host) open(ctx context.Context, name string) (opened, error) {
-	switch name {
-	case "nginx":
-		return h.openNginx(ctx)
-	case "apache":
-		return h.openApache(ctx)
-	}
-	return h.openPi()
-}
-
 // cpus returns how many CPUs a measured group has: those of the documents, or fewer so that as many are left.
 func (h host) cpus() int { return max(1, min(documentCPUs, h.machine.Online.Size()/2)) }
 

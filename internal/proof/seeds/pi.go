@@ -20,7 +20,7 @@ const (
 // pi computes digits of Pi in a group.
 type pi struct{ host }
 
-func (h host) openPi() (opened, error) {
+func (h host) openPi(context.Context) (opened, error) {
 	if h.machine.Online.Size() < 2 {
 		return nil, fmt.Errorf("%w a second CPU to borrow", bench.ErrMissing)
 	}

@@ -102,17 +102,12 @@ func isMissing(err error) bool {
 // experiment measures one experiment.
 func (o Options) experiment(ctx context.Context, h host, e Experiment) (m Measured, err error) {
 	m = newMeasured(e)
-	switch e.Name {
-	case "profiles":
-		return m, fmt.Errorf("%w a load of the document: berth tune bench PROFILE -- COMMAND compares a profile under a load of yours", bench.ErrMissing)
-	case "online":
-		return h.online(ctx, m)
-	case "redis":
-		return h.redis(ctx, m)
+	if e.measure != nil {
+		return e.measure(h, ctx, m)
 	}
 	run := o.Run
 	if run == nil {
-		opened, err := h.open(ctx, e.Name)
+		opened, err := e.open(h, ctx)
 		if err != nil {
 			return m, err
 		}

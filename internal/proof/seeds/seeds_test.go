@@ -3,6 +3,7 @@ package seeds
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,11 +93,13 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// golden compares a text with a file of testdata. BERTH_UPDATE=1 writes the file.
+var update = flag.Bool("update", false, "write golden files")
+
+// golden compares a text with a file of testdata. -update writes the file.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
-	if os.Getenv("BERTH_UPDATE") != "" {
+	if *update {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
