@@ -159,21 +159,26 @@ func StartAgent(setup AgentSetup) (*Agent, error) {
 const filesPrefix = "berth-agent-"
 
 // SweepFiles removes the agent files that killed runs left in the temporary directory, whose owner no longer exists.
-func SweepFiles() error {
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), filesPrefix+"*-*"))
+func SweepFiles() error { return Sweep(filesPrefix, os.RemoveAll) }
+
+// Sweep calls remove for each directory of the temporary directory whose name is the prefix, the process id of its owner,
+// a dash and more, and whose owner no longer exists.
+func Sweep(prefix string, remove func(dir string) error) error {
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*-*"))
 	if err != nil {
-		return fmt.Errorf("sweep agent files: %w", err)
+		return fmt.Errorf("sweep: %w", err)
 	}
+	var errs []error
 	for _, dir := range left {
-		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), filesPrefix), "-")
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
 		if _, err := os.Stat("/proc/" + owner); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("sweep agent files: %w", err)
+		if err := remove(dir); err != nil {
+			errs = append(errs, fmt.Errorf("sweep: %w", err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // PID returns the agent's process id.

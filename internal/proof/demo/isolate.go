@@ -42,6 +42,7 @@ func (p *isolate) show(ctx context.Context, r *Report) (string, error) {
 	if p.offline, err = bench.OpenStage(p.Home.Place, "demo-offline", unit.NoLimit, "burn", "--threads", fmt.Sprint(p.Host.Online.Size())); err != nil {
 		return "", err
 	}
+	p.proof.host = p.Home.Place.Host
 	idle, err := p.idle()
 	if errors.Is(err, fs.ErrNotExist) {
 		return "this kernel has no cpu.idle (Linux 5.15)", nil
@@ -49,7 +50,6 @@ func (p *isolate) show(ctx context.Context, r *Report) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p.proof.host = p.Home.Place.Host
 	err = errors.Join(
 		p.proof.watch(p.server.Path(), cgroup.CPUSet, "cpuset.cpus"),
 		p.proof.watch(p.offline.Path(), cgroup.CPUSet, "cpuset.cpus"),
@@ -98,15 +98,11 @@ func strategy(fields map[string]any) map[string]any { return map[string]any{"clu
 
 // idle returns the content of the offline group's cpu.idle.
 func (p *isolate) idle() (string, error) {
-	hierarchy, err := p.Home.Place.Host.Hierarchy(cgroup.CPU)
+	file, err := p.proof.fileOf(p.offline.Path(), cgroup.CPU, "cpu.idle")
 	if err != nil {
-		return "", fmt.Errorf("cpu.idle: %w", err)
+		return "", err
 	}
-	text, err := p.Home.Place.Host.Root().ReadFile(hierarchy.Mount + "/" + p.offline.Path() + "/cpu.idle")
-	if err != nil {
-		return "", fmt.Errorf("cpu.idle: %w", err)
-	}
-	return string(text), nil
+	return p.proof.read(file)
 }
 
 // arm measures the server and adds a row.
@@ -119,7 +115,7 @@ func (p *isolate) arm(ctx context.Context, name string, table *Part) error {
 			return err
 		}
 	}
-	outcome, err := measured(ctx, p.server, p.Arm, 1)
+	outcome, err := measured(ctx, p.server, p.Arm)
 	if err != nil {
 		return err
 	}

@@ -34,17 +34,12 @@ type place struct {
 	proof             proof
 }
 
-func (p *place) lacks() string { return p.lacksCPUs() }
-
-// lacksCPUs returns why no group can get CPUs of its own here, "" if one can.
-func (o Options) lacksCPUs() string {
-	switch {
-	case len(o.Host.Cores) < 2:
+// lacks returns why no group can get CPUs of its own here, "" if one can.
+func (p *place) lacks() string {
+	if len(p.Host.Cores) < 2 {
 		return "this machine has one core"
-	case o.Managed != "":
-		return o.Managed
 	}
-	return ""
+	return p.Managed
 }
 
 func (p *place) show(ctx context.Context, r *Report) (string, error) {
@@ -113,7 +108,7 @@ func (p *place) cpus() (server, neighbour cpuset.Set, err error) {
 // arm measures the server and adds a row.
 func (p *place) arm(ctx context.Context, name string, table *Part) error {
 	p.Progress("place: " + name)
-	outcome, err := measured(ctx, p.server, p.Arm, 1)
+	outcome, err := measured(ctx, p.server, p.Arm)
 	if err != nil {
 		return err
 	}
@@ -126,9 +121,9 @@ func (p *place) arm(ctx context.Context, name string, table *Part) error {
 	return nil
 }
 
-// measured loads a server with the usual requests, times as many.
-func measured(ctx context.Context, server *bench.Stage, d time.Duration, times int) (bench.Outcome, error) {
-	pattern := load.Pattern{Rate: requestRate * float64(times), Batch: 1, Seed: 1}
+// measured loads a server with the usual requests.
+func measured(ctx context.Context, server *bench.Stage, d time.Duration) (bench.Outcome, error) {
+	pattern := load.Pattern{Rate: requestRate, Batch: 1, Seed: 1}
 	arrivals, err := pattern.Arrivals(d)
 	if err != nil {
 		return bench.Outcome{}, fmt.Errorf("arrivals: %w", err)

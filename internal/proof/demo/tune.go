@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/berth-project/berth/internal/proof/bench"
 )
@@ -144,20 +142,4 @@ func sweepTune(dir string) error {
 		return fmt.Errorf("clean up: %w", err)
 	}
 	return nil
-}
-
-// sweepTunes does that for killed demonstrations.
-func sweepTunes() error {
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), tunePrefix+"*-*"))
-	if err != nil {
-		return fmt.Errorf("sweep: %w", err)
-	}
-	var errs []error
-	for _, dir := range left {
-		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), tunePrefix), "-")
-		if _, err := os.Stat("/proc/" + owner); errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, sweepTune(dir))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -24,16 +24,25 @@ func bandwidthFiles() []string {
 
 // watch adds the present content of a group's files. It leaves out files that this kernel lacks.
 func (p *proof) watch(group string, controller cgroup.Controller, names ...string) error {
-	hierarchy, err := p.host.Hierarchy(controller)
-	if err != nil {
-		return fmt.Errorf("files of %s: %w", group, err)
-	}
 	for _, name := range names {
-		if err := p.watchFile(hierarchy.Mount + "/" + group + "/" + name); err != nil {
+		file, err := p.fileOf(group, controller, name)
+		if err != nil {
+			return err
+		}
+		if err := p.watchFile(file); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fileOf returns the path of a group's file.
+func (p *proof) fileOf(group string, controller cgroup.Controller, name string) (string, error) {
+	hierarchy, err := p.host.Hierarchy(controller)
+	if err != nil {
+		return "", fmt.Errorf("%s of %s: %w", name, group, err)
+	}
+	return hierarchy.Mount + "/" + group + "/" + name, nil
 }
 
 // watchFile adds one file, unless this kernel lacks it.
