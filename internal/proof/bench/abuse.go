@@ -172,8 +172,10 @@ func (o AbuseOptions) awaitSpent(ctx context.Context, stage *Stage, burner *Chil
 		b, err := stage.Bandwidth()
 		return b.Limit() <= o.Limit, err
 	}
-	err := await(ctx, time.Now().Add(spendTimeout), spent, burner.Alive)
-	if errors.Is(err, errDeadline) {
+	spending, cancel := context.WithTimeout(ctx, spendTimeout)
+	defer cancel()
+	err := Await(spending, spent, burner.Alive)
+	if isLate(ctx, err) {
 		return fmt.Errorf("after %s the quota still stands above the limit: %w", spendTimeout, ErrNotSpent)
 	}
 	return err

@@ -155,14 +155,15 @@ func (b *berthControl) Stop() error { return b.Remove() }
 // AwaitRaise waits until the quota of every stage is above its limit. It fails with ErrNotRaised, or when the agent
 // ends.
 func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*Stage) error {
-	deadline := time.Now().Add(raiseTimeout)
+	raising, cancel := context.WithTimeout(ctx, raiseTimeout)
+	defer cancel()
 	for _, stage := range stages {
 		raised := func() (bool, error) {
 			b, err := stage.Bandwidth()
 			return b.Limit() > limit, err
 		}
-		err := await(ctx, deadline, raised, agent.Alive)
-		if errors.Is(err, errDeadline) {
+		err := Await(raising, raised, agent.Alive)
+		if isLate(ctx, err) {
 			err = fmt.Errorf("%s after %s: %w: %s", stage.Path(), raiseTimeout, ErrNotRaised, agent.child.tail)
 		}
 		if err != nil {
@@ -172,28 +173,22 @@ func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*S
 	return nil
 }
 
-// Await waits until done returns true or ctx ends, as long as alive returns no error.
-func Await(ctx context.Context, done func() (bool, error), alive func() error) error {
-	return await(ctx, time.Now().Add(time.Hour), done, alive)
+// isLate reports whether a wait ended by its own time limit, and not by the end of the caller's context.
+func isLate(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 }
 
-// errDeadline reports that await timed out.
-var errDeadline = errors.New("deadline passed")
-
-// lookInterval is how often await checks.
+// lookInterval is how often Await checks.
 const lookInterval = 20 * time.Millisecond
 
-// await waits until done returns true, as long as alive returns no error.
-func await(ctx context.Context, deadline time.Time, done func() (bool, error), alive func() error) error {
+// Await waits until done returns true or ctx ends, as long as alive returns no error.
+func Await(ctx context.Context, done func() (bool, error), alive func() error) error {
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err
 		}
 		if err := alive(); err != nil {
 			return err
-		}
-		if time.Now().After(deadline) {
-			return errDeadline
 		}
 		if err := load.Pause(ctx, lookInterval); err != nil {
 			return err

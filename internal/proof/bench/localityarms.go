@@ -203,7 +203,7 @@ func (s *subject) pass(ctx context.Context, rate int64) (mover.Report, *recorder
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(running) }()
 	done := func() (bool, error) { return m.Reports()[0].Phase == mover.Done, nil }
-	err := await(ctx, time.Now().Add(24*time.Hour), done, s.alive)
+	err := Await(ctx, done, s.alive)
 	stop()
 	err = errors.Join(err, <-ended)
 	r := m.Reports()[0]

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -168,7 +167,9 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 		return fmt.Errorf("group of redis: %w", errors.Join(err, alive()))
 	}
 	up := func() (bool, error) { _, err := os.Stat(socket); return err == nil, nil }
-	if err := await(ctx, time.Now().Add(startTimeout), up, alive); err != nil {
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := Await(starting, up, alive); err != nil {
 		return fmt.Errorf("wait for redis-server: %w", err)
 	}
 	o.Progress(fmt.Sprintf("load %d keys", o.Redis.Keys))
@@ -184,7 +185,7 @@ func (o *LocalityOptions) redis(ctx context.Context, s sides, dir string, r *Red
 
 // limitless starts a program that may open as many files as allowed, for its connections.
 func limitless(out io.Writer, args ...string) (*process.Process, error) {
-	cmd := exec.Command("sh", append([]string{"-c", `ulimit -n "$(ulimit -Hn)" && exec "$@"`, "sh"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", becomes, "sh"}, args...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	p, err := process.Start(cmd, syscall.SIGTERM)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/berth-project/berth/internal/linux/process"
 	"github.com/berth-project/berth/internal/proof/load"
@@ -17,8 +16,19 @@ import (
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
-// begin waits for a byte of input and then becomes a program, which may open as many files as allowed.
-const begin = `read _; ulimit -n "$(ulimit -Hn)" && exec "$@" </dev/null`
+// becomes is the shell's line that becomes a program, which may open as many files as allowed. begin waits for a byte of
+// input first.
+const (
+	becomes = `ulimit -n "$(ulimit -Hn)" && exec "$@"`
+	begin   = "read _; " + becomes + " </dev/null"
+)
+
+// ended waits for the end of a process, which it ends in order when ctx ends first.
+func ended(ctx context.Context, p *process.Process) error {
+	stop := context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGTERM) })
+	defer stop()
+	return errors.Join(p.Wait(), ctx.Err())
+}
 
 // Needs returns an error that matches ErrMissing and names Debian's package if a program is not installed.
 func Needs(program, pkg string) error {
@@ -34,7 +44,9 @@ type Program struct {
 	Name    string
 	Quota   unit.Micros
 	Address string
-	Argv    []string
+	// Path and Encoding are those of the requests of Stage.Load, empty for the request server's.
+	Path, Encoding string
+	Argv           []string
 }
 
 // Open makes a stage with the program. The program starts after its move into the group, so that all its processes are
@@ -46,7 +58,7 @@ func (p Program) Open(ctx context.Context, place Place) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Address = p.Address
+	s.Address, s.request = p.Address, load.Generator{Path: p.Path, Encoding: p.Encoding}
 	accepts := func() (bool, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address)
 		if err != nil {
@@ -54,7 +66,9 @@ func (p Program) Open(ctx context.Context, place Place) (*Stage, error) {
 		}
 		return true, conn.Close()
 	}
-	if err := await(ctx, time.Now().Add(startTimeout), accepts, s.Alive); err != nil {
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := Await(starting, accepts, s.Alive); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait for %s: %w", p.Argv[0], err), s.Close())
 	}
 	return s, nil
@@ -67,10 +81,8 @@ func Output(ctx context.Context, group *scratch.Group, argv ...string) (string, 
 	if err != nil {
 		return "", err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGTERM) })
-	defer stop()
 	attached := group.Attach(p.PID())
-	if err := errors.Join(p.Wait(), attached, ctx.Err()); err != nil {
+	if err := errors.Join(ended(ctx, p), attached); err != nil {
 		return "", fmt.Errorf("%w: %s: %w: %s", ErrChild, argv[0], err, &said)
 	}
 	return said.String(), nil
@@ -79,15 +91,13 @@ func Output(ctx context.Context, group *scratch.Group, argv ...string) (string, 
 // Command runs a command of Berth to its end, and returns what it printed on standard output.
 func Command(ctx context.Context, args ...string) (string, error) {
 	var said, errs bytes.Buffer
-	cmd := exec.Command(self, args...) // Not CommandContext: the signal below ends it in order.
+	cmd := exec.Command(self, args...) // Not CommandContext: ended ends it in order.
 	cmd.Args[0], cmd.Stdout, cmd.Stderr = "berth", &said, &errs
 	p, err := process.Start(cmd, syscall.SIGTERM)
 	if err != nil {
 		return "", fmt.Errorf("%w: berth %s: %w", ErrChild, strings.Join(args, " "), err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = p.Signal(syscall.SIGTERM) })
-	defer stop()
-	if err := errors.Join(p.Wait(), ctx.Err()); err != nil {
+	if err := ended(ctx, p); err != nil {
 		return said.String(), fmt.Errorf("%w: berth %s: %w: %s", ErrChild, strings.Join(args, " "), err, strings.TrimSpace(errs.String()))
 	}
 	return said.String(), nil
@@ -103,9 +113,4 @@ func FreeAddress(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("free address: %w", err)
 	}
 	return l.Addr().String(), nil
-}
-
-// LoadPath sends the arrivals to the stage's server, as GET requests for a path with an Accept-Encoding.
-func (s *Stage) LoadPath(ctx context.Context, path, encoding string, arrivals []time.Duration) (Outcome, error) {
-	return s.meter.Load(ctx, load.Generator{Address: s.Address, Path: path, Encoding: encoding}, arrivals)
 }

@@ -40,6 +40,8 @@ type Stage struct {
 	child *Child
 	// Address is the request server's address, empty for other programs.
 	Address string
+	// request is the path and the encoding of requests.
+	request load.Generator
 }
 
 // OpenStage makes the group and starts the hidden subcommand in it. A quota of unit.NoLimit means no limit.
@@ -133,7 +135,9 @@ func (s *Stage) Alive() error { return s.child.Alive() }
 
 // Load sends the arrivals to the stage's server and returns the outcome without Writes.
 func (s *Stage) Load(ctx context.Context, work time.Duration, arrivals []time.Duration) (Outcome, error) {
-	return s.meter.Load(ctx, load.Generator{Address: s.Address, Work: work}, arrivals)
+	request := s.request
+	request.Address, request.Work = s.Address, work
+	return s.meter.Load(ctx, request, arrivals)
 }
 
 // Kill is Close for a program that needs no orderly end. In an idle group of a busy machine the program may get no CPU

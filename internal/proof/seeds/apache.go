@@ -109,7 +109,7 @@ func (a *apache) run(ctx context.Context, arm Arm) (v Values, err error) {
 		quota = unit.NoLimit
 	}
 	stage, err := bench.Program{
-		Name: "apache", Quota: quota, Address: a.address,
+		Name: "apache", Quota: quota, Address: a.address, Path: "/file", Encoding: "deflate, gzip",
 		Argv: []string{"apache2", "-f", filepath.Join(a.dir, "apache.conf"), "-DFOREGROUND"},
 	}.Open(ctx, a.Place)
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *apache) run(ctx context.Context, arm Arm) (v Values, err error) {
 			return Values{}, err
 		}
 	}
-	outcome, err := stage.LoadPath(ctx, "/file", "deflate, gzip", arrivals)
+	outcome, err := stage.Load(ctx, 0, arrivals)
 	if err != nil {
 		return Values{}, err
 	}
