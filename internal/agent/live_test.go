@@ -37,8 +37,11 @@ type site struct {
 	group  *scratch.Group
 	dir    string
 	listen string
-	// pace is how many seconds of an agent's clock pass in a second.
-	pace time.Duration
+	// pace is how many seconds of the agents' clock pass in a second. An agent that follows another has the same clock,
+	// which was base at the time begun.
+	pace  int
+	base  time.Duration
+	begun time.Time
 }
 
 func newSite(t *testing.T, name string) *site {
@@ -58,7 +61,7 @@ func newSite(t *testing.T, name string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, root: root, host: host, dir: t.TempDir(), listen: freeAddress(t), pace: 1}
+	s := &site{t: t, root: root, host: host, dir: t.TempDir(), listen: freeAddress(t), pace: 1, base: kernel.Monotonic(), begun: time.Now()}
 	s.group = s.newGroup(name)
 	s.write("agent.yaml", fmt.Sprintf(`workloadDir: workloads
 stateDir: state
@@ -125,7 +128,7 @@ func (s *site) rounds() (reload <-chan os.Signal, end func()) {
 	signals, ended := make(chan os.Signal), make(chan struct{})
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		ticks := time.NewTicker(time.Second / s.pace)
+		ticks := time.NewTicker(time.Second / time.Duration(s.pace))
 		defer ticks.Stop()
 		for {
 			select {
@@ -151,7 +154,6 @@ func (s *site) start() (stop func() error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	base, begun := kernel.Monotonic(), time.Now()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	reload, end := s.rounds()
@@ -159,7 +161,7 @@ func (s *site) start() (stop func() error) {
 		defer end()
 		done <- agent.Run(ctx, agent.Options{
 			ConfigFile: path, Config: cfg, Version: "test", Root: s.root, Reload: reload,
-			Clock: func() time.Duration { return base + s.pace*time.Since(begun) }, Now: time.Now,
+			Clock: func() time.Duration { return s.base + time.Duration(s.pace)*time.Since(s.begun) }, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(s.t.Output(), nil)),
 		})
 	}()
