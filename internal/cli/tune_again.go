@@ -10,19 +10,26 @@ import (
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
-// again applies what was committed before the last boot.
+// again applies what was committed before the last boot. It succeeds if nothing was committed: the host then has all
+// that it is to have.
 func (j *tuneJob) again() error {
-	none := fmt.Errorf("apply --committed: %w: nothing was committed", tuner.ErrNotApplied)
-	switch _, is, err := tuner.Load(j.host.Dir); {
+	before, is, err := tuner.Load(j.host.Dir)
+	switch {
 	case err != nil:
 		return err
-	case !is:
-		return none
+	case !is: // create no state for this
+		j.nothing(before)
+		return nil
 	}
 	return j.with(func(u *tuner.Tuner) error {
 		record, is := u.Applied()
-		if !is || record.Phase != tuner.Committed {
-			return none
+		switch {
+		case !is || record.Phase != tuner.Committed && j.waits(record):
+			j.nothing(before)
+			j.ahead(record)
+			return nil
+		case record.Phase != tuner.Committed:
+			return inTheWay(record)
 		}
 		whole := profile.Document{Profile: record.Profile}
 		plan, err := j.g.plan(whole, j.root.FS())
@@ -36,6 +43,34 @@ func (j *tuneJob) again() error {
 		}
 		return j.write(u, tuner.Order{Profile: whole.Profile, Again: true}, plan, parts)
 	})
+}
+
+// nothing makes the result say that nothing was committed, and names the profile that has ended. Systemd tries a
+// failed unit again, but here no further attempt would find more.
+func (j *tuneJob) nothing(before tuner.Applied) {
+	j.result = appliedProfile{Settings: []appliedRow{}, nothing: "nothing was committed: nothing to apply\n"}
+	if name := before.Profile.Name; name != "" {
+		end := "the boot ended it"
+		if before.Stands(j.host.Boot) {
+			end = "it is undone"
+		}
+		j.result.nothing = fmt.Sprintf("nothing was committed: profile %s was not, and %s\n", name, end)
+	}
+}
+
+// waits reports whether a boot ended an uncommitted profile of which only boot arguments on trial remain, and no other
+// profile was committed.
+func (j *tuneJob) waits(record tuner.Applied) bool {
+	return record.Phase == tuner.Trial && !record.Stands(j.host.Boot) && record.Former == nil
+}
+
+// inTheWay returns the error for a profile on record that is not committed.
+func inTheWay(record tuner.Applied) error {
+	if record.Phase != tuner.Trial {
+		return fmt.Errorf("apply --committed: profile %s: %w (berth tune rollback)", record.Profile.Name, tuner.ErrLeft)
+	}
+	return fmt.Errorf("apply --committed: %w: %s, not committed: commit it (berth tune commit) or roll it back (berth tune rollback) first",
+		tuner.ErrApplied, record.Profile.Name)
 }
 
 // leaveOut drops settings that need memory which the host or a unit does not have now, and prints a note. After a boot

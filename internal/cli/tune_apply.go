@@ -52,6 +52,8 @@ type appliedProfile struct {
 	// Deadline is when everything is undone unless it is committed. It is empty once committed.
 	Deadline string       `json:"deadline"`
 	Settings []appliedRow `json:"settings"`
+	// nothing says why there was nothing to apply, "" if there was.
+	nothing string
 }
 
 func newTuneApplyCommand(g *globals) *cobra.Command {
@@ -73,6 +75,8 @@ the old one. --no-trial writes them for all boots at once, which a boot loader w
 one-time entries needs.
 
 --committed applies again, after a boot, what you committed before. It has no deadline.
+If nothing was committed, it says so and succeeds: a boot, or a power cut, ended what
+was not.
 
 Exit code 3: this kernel lacks a required setting, or it cannot be set from here. Exit
 code 4: another program or the agent sets the same setting, another profile is applied,
@@ -437,6 +441,9 @@ func appliedRows(parts tune.Division, done tuner.Result) []appliedRow {
 }
 
 func printApplied(w io.Writer, a appliedProfile) error {
+	if a.nothing != "" {
+		return printLine(w, a.nothing)
+	}
 	rows := [][]string{{"KNOB", "WAS", "NOW", "STATE", "FILE"}}
 	var notes []string
 	for _, r := range a.Settings {

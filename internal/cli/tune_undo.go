@@ -422,8 +422,10 @@ func (f *inForce) String() string {
 		return fmt.Sprintf("profile %s was %s before the last boot; its boot arguments are on trial: berth tune verify, then berth tune commit", f.Profile, f.Phase)
 	case f.Undone:
 		return fmt.Sprintf("profile %s is committed, and not in force since an apply of it was undone: berth tune apply --committed", f.Profile)
+	case !f.ThisBoot && f.Phase == string(tuner.Committed):
+		return fmt.Sprintf("profile %s was committed before the last boot, which ended it: berth tune apply --committed", f.Profile)
 	case !f.ThisBoot:
-		return fmt.Sprintf("profile %s was %s before the last boot, which ended it: berth tune apply --committed", f.Profile, f.Phase)
+		return fmt.Sprintf("profile %s was not committed before the last boot, which ended it", f.Profile)
 	case f.Deadline != "":
 		return fmt.Sprintf("profile %s is applied; at %s all is undone, unless: berth tune commit", f.Profile, f.Deadline)
 	case f.Phase == string(tuner.Committed):

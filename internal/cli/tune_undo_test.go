@@ -155,7 +155,7 @@ func TestRefusalsLeaveNoState(t *testing.T) {
 		{[]string{"list"}, 0},
 		{[]string{"commit"}, 4},
 		{[]string{"rollback"}, 0},
-		{[]string{"apply", "--committed"}, 4},
+		{[]string{"apply", "--committed"}, 0},
 		{[]string{"apply", filepath.Join(dir, "lacks.yaml")}, 3},
 		{[]string{"apply", filepath.Join(dir, "p.yaml")}, 4},
 		{[]string{"apply", filepath.Join(dir, "missing.yaml")}, 2},

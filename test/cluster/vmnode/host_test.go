@@ -342,12 +342,18 @@ func (h *host) reboot(t *testing.T) {
 	h.eventually(t, "the boot has ended", "systemctl is-active multi-user.target", "active")
 }
 
-// repeated waits until the unit of the packages has applied the committed profile, which must take one attempt.
-func (h *host) repeated(t *testing.T) {
+// ran waits until the unit of the packages has ended, which must succeed in one attempt.
+func (h *host) ran(t *testing.T) {
 	t.Helper()
 	const state = "for p in ActiveState SubState Result ExecMainStatus NRestarts; do systemctl show -P $p berth-tune; done"
 	h.eventually(t, "the unit ran", "systemctl show -P ActiveState berth-tune | grep -v activating", "active")
 	h.expect(t, "the unit", state, "active\nexited\nsuccess\n0\n0")
+}
+
+// repeated waits until the unit of the packages has applied the committed profile.
+func (h *host) repeated(t *testing.T) {
+	t.Helper()
+	h.ran(t)
 	h.expect(t, "after the boot", had, profile)
 	t.Log(h.sh(t, berth+" tune verify"))
 }

@@ -92,14 +92,13 @@ func (h *host) cutAgain(t *testing.T) {
 }
 
 // cutBefore cuts the power in the middle of an apply that nobody committed. The next boot must have the kernel's
-// defaults, and no profile on record.
+// defaults and no profile on record, and the unit of the packages must succeed.
 func (h *host) cutBefore(t *testing.T) {
 	h.sh(t, "systemctl enable berth-tune && sync")
 	h.sh(t, midway("host --confirm 1h", steps()[half]))
 	h.reboot(t)
-	h.eventually(t, "the unit ran", "systemctl show -P ExecMainExitTimestampMonotonic berth-tune | grep -c '^[1-9]'", "1")
-	h.sh(t, "systemctl stop berth-tune") // it tries again, although nothing is committed
-	h.expect(t, "after the boot", had, h.before)
+	h.ran(t)
+	h.expect(t, "after the boot", had+"; ls "+record+" 2>/dev/null || true", h.before)
 	t.Log(h.sh(t, berth+" tune list; journalctl -b -u berth-tune -o cat --no-pager || true"))
 	h.sh(t, berth+" tune apply host --confirm 1h && "+berth+" tune verify && "+berth+" tune rollback")
 	h.expect(t, "rolled back", had, h.before)
