@@ -7,7 +7,7 @@ remove | 0) ;;
 *) exit 0 ;;
 esac
 if [ -d /run/systemd/system ]; then
-	systemctl disable --now berth-agent.service berth-tune.service || true
+	systemctl disable --now berth-agent.service berth-tune.service berth-ahead.service || true
 fi
 if ! /usr/bin/berth rollback; then
 	echo "berth: some values were not put back; see above, and /var/lib/berth" >&2

@@ -32,7 +32,7 @@ after 2 minutes unless you commit it. All commands except apply, commit, bench a
 rollback only read the host, or a recorded tree (--root).`,
 	}
 	cmd.AddCommand(newTuneListCommand(g), newTunePlanCommand(g), newTuneImportCommand(g), newTuneApplyCommand(g),
-		newTuneCommitCommand(g), newTuneVerifyCommand(g), newTuneRollbackCommand(g), newTuneBenchCommand(g), newTuneDeadlineCommand(g))
+		newTuneCommitCommand(g), newTuneVerifyCommand(g), newTuneRollbackCommand(g), newTuneBenchCommand(g), newTuneDeadlineCommand(g), newTuneAheadCommand(g))
 	return parent(cmd)
 }
 

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/capability/tune/profile"
@@ -10,8 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
-// again applies what was committed before the last boot. It succeeds if nothing was committed: the host then has all
-// that it is to have.
+// again applies what was committed before the last boot. It succeeds if nothing was committed: nothing is missing then.
 func (j *tuneJob) again() error {
 	before, is, err := tuner.Load(j.host.Dir)
 	switch {
@@ -71,6 +73,39 @@ func inTheWay(record tuner.Applied) error {
 	}
 	return fmt.Errorf("apply --committed: %w: %s, not committed: commit it (berth tune commit) or roll it back (berth tune rollback) first",
 		tuner.ErrApplied, record.Profile.Name)
+}
+
+// newTuneAheadCommand returns the command with which a unit of the packages begins a boot.
+func newTuneAheadCommand(g *globals) *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:    "ahead",
+		Short:  "Give units that do not run yet the CPUs and memory nodes of the committed profile",
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			job, closeJob, err := g.tuneJob(cmd, config)
+			if err != nil {
+				return err
+			}
+			defer closeJob()
+			record, is, err := tuner.Load(job.host.Dir)
+			if err != nil || !is || record.Phase != tuner.Committed { // what is due may take long, and waits for apply
+				return err
+			}
+			return job.with(func(u *tuner.Tuner) error {
+				seen := len(u.Notes())
+				given, err := u.Ahead()
+				printNotes(cmd, u.Notes()[seen:])
+				for _, s := range given {
+					err = errors.Join(err, writeText(cmd.OutOrStdout(), fmt.Sprintf("%s %s: %s, before it starts\n", s.Knob, s.Instance, s.Want)))
+				}
+				return err
+			})
+		},
+	}
+	configFlag(cmd, &config)
+	return cmd
 }
 
 // leaveOut drops settings that need memory which the host or a unit does not have now, and prints a note. After a boot

@@ -48,14 +48,15 @@ func TestPackageContents(t *testing.T) {
 	if places["/etc/berth/agent.yaml"] != "config|noreplace" || places["/usr/bin/kubectl-berth"] != "symlink" {
 		t.Errorf("the packages have %v", places)
 	}
-	for name, starts := range map[string]string{
-		"berth-agent.service": "/usr/bin/berth agent --config /etc/berth/agent.yaml",
-		"berth-tune.service":  "/usr/bin/berth tune apply --committed",
+	for name, is := range map[string]struct{ starts, wanted string }{
+		"berth-agent.service": {"/usr/bin/berth agent --config /etc/berth/agent.yaml", "multi-user.target"},
+		"berth-tune.service":  {"/usr/bin/berth tune apply --committed", "multi-user.target"},
+		"berth-ahead.service": {"/usr/bin/berth tune ahead", "basic.target"},
 	} {
 		_, packed := places["/usr/bin/berth"]
 		_, shipped := places["/usr/lib/systemd/system/"+name]
 		unit := sections(t, name, read(name))
-		if !packed || !shipped || unit["Service"]["ExecStart"] != starts || unit["Install"]["WantedBy"] != "multi-user.target" {
+		if !packed || !shipped || unit["Service"]["ExecStart"] != is.starts || unit["Install"]["WantedBy"] != is.wanted {
 			t.Errorf("%s: in the packages %v, which have the program %v: %v", name, shipped, packed, unit)
 		}
 		if !strings.Contains(read("preremove.sh"), name) {
@@ -113,6 +114,35 @@ func TestProfileAtBoot(t *testing.T) {
 	}
 	if unit["Unit"]["After"] != "multi-user.target" || unit["Service"]["Type"] != "oneshot" || unit["Service"]["RestrictRealtime"] == "yes" {
 		t.Errorf("%v", unit)
+	}
+}
+
+// TestListsBeforeUnits checks that the lists of units come before every unit with default dependencies, which is after
+// basic.target, and that a boot goes on without them. A unit with default dependencies would be after basic.target
+// itself, and systemd would delete it from that cycle. Whoever enables berth-tune gets both.
+func TestListsBeforeUnits(t *testing.T) {
+	text := map[string]map[string]map[string]string{}
+	for _, name := range []string{"berth-ahead.service", "berth-tune.service"} {
+		data, err := os.ReadFile("../../deploy/package/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[name] = sections(t, name, string(data))
+	}
+	ahead, tune := text["berth-ahead.service"], text["berth-tune.service"]
+	for key, want := range map[string]string{
+		"DefaultDependencies": "no", "After": "sysinit.target", "Before": "basic.target shutdown.target",
+		"Conflicts": "shutdown.target", "ConditionPathExists": tune["Unit"]["ConditionPathExists"],
+	} {
+		if got := ahead["Unit"][key]; got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	if ahead["Service"]["Type"] != "oneshot" || ahead["Service"]["TimeoutStartSec"] == "" || ahead["Service"]["Restart"] != "" {
+		t.Errorf("a boot may wait for %v", ahead["Service"])
+	}
+	if tune["Install"]["Also"] != "berth-ahead.service" {
+		t.Errorf("enabled alone: %v", tune["Install"])
 	}
 }
 

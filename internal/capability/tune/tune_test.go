@@ -643,9 +643,13 @@ func TestMemoryOfUnits(t *testing.T) {
 		"no room known": {map[int]int64{0: gibi / 16}, nil, knob.Settable, "64 MiB move at once, and stay where they are at an undo"},
 		"none known":    {nil, map[int]int64{1: 0}, knob.Settable, "its pages move at once, and stay where they are at an undo"},
 	} {
-		p := tune.Make(b, tune.Host{Facts: facts, Memory: map[string]map[int]int64{group: tt.memory}, Room: tt.room}, nil)
-		if s := p.Settings[0]; s.Support != tt.support || s.Why != tt.why {
+		on := tune.Host{Facts: facts, Memory: map[string]map[int]int64{group: tt.memory}, Room: tt.room}
+		if s := tune.Make(b, on, nil).Settings[0]; s.Support != tt.support || s.Why != tt.why {
 			t.Errorf("%s: %s, %q", name, s.Support, s.Why)
+		}
+		on.Files = map[string]string{group + "/cpuset.mems": "1"} // a write changes nothing
+		if s := tune.Make(b, on, nil).Settings[0]; s.Support != knob.Settable || !s.Stands() {
+			t.Errorf("%s, and has the list: %s, %q", name, s.Support, s.Why)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func mems(u profile.Unit, h Host) Setting {
 		room, known = room+free, known && has
 	}
 	switch {
-	case moves == 0:
+	case moves == 0, h.Files[h.Facts.Groups[u.Name]+"/cpuset.mems"] == u.Mems.String(): // a list that it has moves nothing
 	case known && moves > room:
 		row.Support = knob.ReadOnly
 		row.Why = fmt.Sprintf("%s would move to NUMA nodes %s, where there is room for %s", table.Bytes(moves), u.Mems, table.Bytes(room))

@@ -78,6 +78,12 @@ type Recorder interface {
 	SetRecorded(t plan.Target, v plan.Value) (stands bool, err error)
 }
 
+// Beginner is a Recorder of objects that may be unable to begin with a value.
+type Beginner interface {
+	// MayBegin returns nil if an object can begin with v, else ErrRefused with the reason.
+	MayBegin(t plan.Target, v plan.Value) error
+}
+
 // Survivor is a Driver of targets with parts that may outlive them with the values that they were given, as threads do
 // that left their group.
 type Survivor interface {
@@ -232,6 +238,14 @@ func (c *call) giveBack(t plan.Target) {
 	if s, ok := offers[SideEffects](c, t); ok {
 		s.GiveBack(t)
 	}
+}
+
+// mayBegin is Beginner.MayBegin; without it, objects can begin with any value.
+func (c *call) mayBegin(t plan.Target, v plan.Value) error {
+	if b, ok := offers[Beginner](c, t); ok {
+		return b.MayBegin(t, v)
+	}
+	return nil
 }
 
 // survives is Survivor.Survives; without it, no value outlives its target.

@@ -132,6 +132,9 @@ func Shown(t plan.Target, v plan.Value) plan.Value {
 	return v
 }
 
+// IsListOfUnit reports whether a target is a list of a unit that systemd gives to each group of the unit.
+func IsListOfUnit(t plan.Target) bool { return t.Driver == cgroupfile.UnitDriver }
+
 // EndsWithUnit reports whether a unit's target ends with the unit's group. A list that systemd was asked for does not:
 // systemd also gives it to the unit's next group.
-func EndsWithUnit(t plan.Target) bool { return IsUnit(t) && t.Driver != cgroupfile.UnitDriver }
+func EndsWithUnit(t plan.Target) bool { return IsUnit(t) && !IsListOfUnit(t) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestHostOfSystemd(t *testing.T) {
 	t.Run("Remove", h.remove)
 }
 
-// newHost boots a host with the program, and with the unit of the packages, which is not enabled.
+// newHost boots a host with the program, and with the units of the packages, which are not enabled.
 func newHost(t *testing.T, o Options) *host {
 	t.Helper()
 	if os.Getenv("BERTH_VM_MATRIX") != "all" {
@@ -139,13 +140,15 @@ func newHost(t *testing.T, o Options) *host {
 			t.Error(err)
 		}
 	})
-	unit, err := os.ReadFile(filepath.Join(root, "deploy/package", tuneUnit))
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := &host{Node: n, t: t}
 	h.sh(t, "install -m 0755 /opt/berth/bin/berth "+berth)
-	h.write("/usr/lib/systemd/system/"+tuneUnit, string(unit))
+	for _, name := range []string{tuneUnit, aheadUnit} {
+		unit, err := os.ReadFile(filepath.Join(root, "deploy/package", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.write("/usr/lib/systemd/system/"+name, string(unit))
+	}
 	return h
 }
 
@@ -309,14 +312,18 @@ func (h *host) deadline(t *testing.T) {
 	h.eventually(t, "the keeper ended", "systemctl list-units --plain --no-legend 'berth-tune-*.service' | wc -l", "0")
 }
 
-// tuneUnit is the packages' unit that applies the committed profile at each boot.
-const tuneUnit = "berth-tune.service"
+// tuneUnit is the packages' unit that applies the committed profile at each boot. With it, aheadUnit is enabled, which
+// gives units their lists before they start.
+const (
+	tuneUnit  = "berth-tune.service"
+	aheadUnit = "berth-ahead.service"
+)
 
 // earlier is a script that records the host as the unit finds it.
 const earlier = "(" + had + "\n) >/run/earlier\n" + berth + " tune verify >/dev/null; echo verify: $? >>/run/earlier\n"
 
-// cut cuts the power after a profile was committed. The next boot must find the kernel's defaults, and the unit of the
-// packages must apply the profile, with the agent beside it.
+// cut cuts the power after a profile was committed. The next boot must find the kernel's defaults, except the lists of
+// units, and the unit of the packages must apply the profile, with the agent beside it.
 func (h *host) cut(t *testing.T) {
 	h.write("/etc/berth/earlier", earlier)
 	h.write("/etc/systemd/system/"+tuneUnit+".d/earlier.conf", "[Service]\nExecStartPre=+/bin/sh /etc/berth/earlier\n")
@@ -326,7 +333,12 @@ func (h *host) cut(t *testing.T) {
 	h.sh(t, berth+" tune verify; sync")
 	h.reboot(t)
 	h.repeated(t)
-	h.expect(t, "the unit found", "cat /run/earlier", h.before+"\nverify: 4")
+	const lists = 5 // the first line of had with a list
+	found := strings.Split(h.before, "\n")
+	found[lists], found[lists+1] = "0-1", "0"
+	found = slices.DeleteFunc(found, func(line string) bool { return line == "member" }) // the slice may have got its file
+	h.expect(t, "the unit found", "grep -vx member /run/earlier", strings.Join(append(found, "verify: 4"), "\n"))
+	h.expect(t, "the unit before it", "systemctl show -P Result "+aheadUnit+"; systemctl show -P ActiveState "+aheadUnit, "success\nactive")
 	h.eventually(t, "the agent runs again", agent, runs)
 }
 

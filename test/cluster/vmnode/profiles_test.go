@@ -7,15 +7,17 @@ import (
 	"github.com/berth-project/berth/test/kernel"
 )
 
-// database and webserver are the services of the built-in profile numa-services. The second one has memory on the wrong node.
+// database and webserver are the services of the built-in profile numa-services. The webserver has memory on the wrong
+// node, and asks for CPUs that its list of the profile lacks. Each service records the lists with which it starts.
 const (
+	begins   = "ExecStartPre=/bin/sh -c 'grep -h allowed_list /proc/self/status >/run/started-%N'\n"
 	database = `[Service]
-ExecStart=/usr/bin/sleep infinity
+` + begins + `ExecStart=/usr/bin/sleep infinity
 [Install]
 WantedBy=multi-user.target
 `
 	webserver = `[Service]
-ExecStart=/usr/bin/perl -e '$$x = "a" x 8388608; sleep 1 while 1'
+` + begins + `ExecStart=/usr/bin/perl -e '$$x = "a" x 8388608; sleep 1 while 1'
 CPUAffinity=0-1
 [Install]
 WantedBy=multi-user.target
@@ -23,7 +25,7 @@ WantedBy=multi-user.target
 	// poller has one process for each CPU of the partition, pinned as a program of DPDK pins its threads.
 	poller = `[Service]
 Slice=dpdk.slice
-ExecStart=/bin/sh -c 'taskset -c 1 sleep infinity & exec taskset -c 3 sleep infinity'
+` + begins + `ExecStart=/bin/sh -c 'taskset -c 1 sleep infinity & exec taskset -c 3 sleep infinity'
 [Install]
 WantedBy=multi-user.target
 `
@@ -56,8 +58,9 @@ func TestProfilesOnTwoNodes(t *testing.T) {
 	t.Run("DPDK", h.dpdk)
 }
 
-// life applies a profile and takes it through commit, power cut, boot and rollback.
-func (h *host) life(t *testing.T, name, has, want string) {
+// life applies a profile and takes it through commit, power cut, boot and rollback. In the boot, each of the services
+// must start with the lists that begun names.
+func (h *host) life(t *testing.T, name, has, want string, begun map[string]string) {
 	t.Helper()
 	first := h.sh(t, has)
 	t.Log("before:\n" + first)
@@ -67,6 +70,11 @@ func (h *host) life(t *testing.T, name, has, want string) {
 	h.sh(t, berth+" tune commit && sync")
 	h.reboot(t)
 	h.eventually(t, "the unit ran", "systemctl show -P ActiveState berth-tune | grep -v activating", "active")
+	t.Log(h.sh(t, "journalctl -b -u "+aheadUnit+" -o cat --no-pager || true"))
+	for service, lists := range begun {
+		h.expect(t, service+" started with", "awk '{print $2}' /run/started-"+service, lists)
+	}
+	h.expect(t, "units out of order", "journalctl -b -o cat --no-pager | grep -c 'ordering cycle' || true", "0")
 	h.expect(t, "after the boot", has, want)
 	h.sh(t, berth+" tune verify")
 	h.sh(t, berth+" tune rollback")
@@ -83,7 +91,8 @@ m=$(cat $g/cpuset.mems.effective 2>/dev/null || cat /sys/fs/cgroup/cpuset.mems.e
 echo $s $c / $m / $(sed -n 's/^\(Cpus\|Mems\)_allowed_list:\t//p' $p/status)
 done
 cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
-	h.life(t, "numa-services", has, "db 1 / 0\ndb 1 / 0 / 1 0\nweb 3 / 1\nweb 3 / 1 / 3 1\n5\n5")
+	h.life(t, "numa-services", has, "db 1 / 0\ndb 1 / 0 / 1 0\nweb 3 / 1\nweb 3 / 1 / 3 1\n5\n5",
+		map[string]string{"db": "1\n0", "web": "0-1\n1"}) // CPUAffinity=0-1 fails with the list 3
 	h.memory(t)
 }
 
@@ -110,5 +119,5 @@ systemctl show -P AllowedCPUs dpdk.slice
 for p in $(cat dpdk.slice/poller.service/cgroup.procs); do sed -n 's/^Cpus_allowed_list:\t//p' /proc/$p/status; done | sort
 cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity /proc/sys/kernel/numa_balancing
 cat /sys/devices/system/cpu/nohz_full`
-	h.life(t, "polling", has, "isolated\n1,3\n0,2\n1,3\n1 3\n1\n3\n5\n5\n0\n1,3")
+	h.life(t, "polling", has, "isolated\n1,3\n0,2\n1,3\n1 3\n1\n3\n5\n5\n0\n1,3", map[string]string{"poller": "1,3\n0-1"})
 }

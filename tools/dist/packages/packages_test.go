@@ -218,7 +218,7 @@ func TestLifeOfPackage(t *testing.T) {
 				t.Errorf("after the upgrade agent.yaml is %q", got)
 			}
 			v.check("remove", v.run(m.remove(v.root)),
-				"systemctl disable --now berth-agent.service berth-tune.service", "berth rollback", "systemctl daemon-reload")
+				"systemctl disable --now berth-agent.service berth-tune.service berth-ahead.service", "berth rollback", "systemctl daemon-reload")
 			if got := v.read("etc/berth/workloads/redis.yaml"); got != "of the user" {
 				t.Errorf("after the removal the user's workload is %q", got)
 			}
@@ -239,7 +239,7 @@ func TestRemovedAllTheSame(t *testing.T) {
 			v.write("broken/berth", "", 0o644)
 			v.write("broken/systemctl", "", 0o644)
 			v.check("remove", v.run(m.remove(v.root)),
-				"systemctl disable --now berth-agent.service berth-tune.service", "berth rollback", "systemctl daemon-reload")
+				"systemctl disable --now berth-agent.service berth-tune.service berth-ahead.service", "berth rollback", "systemctl daemon-reload")
 		})
 	}
 }

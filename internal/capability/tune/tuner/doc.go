@@ -40,4 +40,7 @@
 //
 // Runtime settings end with the boot, and the journal drops their entries. The record retains only a committed profile,
 // as it was at its commit. An apply that is undone, except by a rollback, leaves this record unchanged.
+//
+// Early in the next boot, before its units start, systemd gets their lists (Ahead). An apply (Order.Again) sets all
+// settings once the units run.
 package tuner

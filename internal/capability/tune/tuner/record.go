@@ -71,6 +71,9 @@ type Applied struct {
 	Former *Applied `json:"former,omitempty"`
 	// Died is in how many boots in a row the host died while this profile was applied again.
 	Died int `json:"died,omitempty"`
+	// Early is the boot in which units got lists of this profile before they started. It is "" once an apply of the
+	// profile has ended after that.
+	Early string `json:"early,omitempty"`
 }
 
 // Setting is one setting of an applied profile.
@@ -136,9 +139,11 @@ func (a Applied) Due(boot string, now time.Duration) bool {
 // Stands reports whether the host still has the applied settings: the record is of this boot.
 func (a Applied) Stands(boot string) bool { return a.Boot == boot }
 
-// Has reports whether the record names a target, whichever path leads to it, and is of this boot: an apply may have
-// written the target.
-func (a Applied) Has(t plan.Target, boot string) bool { return a.Stands(boot) && a.names(t) }
+// Has reports whether the record names a target, whichever path leads to it, and is of this boot: an apply, or Ahead,
+// may have written the target.
+func (a Applied) Has(t plan.Target, boot string) bool {
+	return (a.Stands(boot) || a.Early == boot && boot != "") && a.names(t)
+}
 
 // Returns returns the committed profile that has a target and is not in force: apply --committed sets it again. It
 // returns false if there is none. A profile that an apply of this boot covers is included, since the apply may be

@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/driver/hostfile"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/linux/cgroup"
@@ -65,6 +66,7 @@ type host struct {
 	kept     []time.Duration
 	clock    time.Time    // the wall clock
 	groups   *cgroup.Host // of units
+	units    cgroupfile.Units
 	generate func(string) error
 	kernel   tuner.Kernel
 }
@@ -108,7 +110,7 @@ func (h *host) host() tuner.Host {
 	return tuner.Host{
 		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Kernel: h.kernel, Boot: h.boot,
 		Now: func() time.Time { return h.clock }, Boottime: func() time.Duration { return h.boottime },
-		Keep: h.keep, Step: h.step, Groups: h.groups, Generate: h.generate,
+		Keep: h.keep, Step: h.step, Groups: h.groups, Units: h.units, Generate: h.generate,
 	}
 }
 

@@ -68,7 +68,7 @@ func (t *Tuner) forgetUndo() bool {
 		return true
 	}
 	if t.record.Former != nil { // the host is alive
-		t.record.Former.Died = 0
+		t.record.Former.Died, t.record.Former.Early = 0, ""
 	}
 	err := t.forget()
 	if err != nil {
@@ -188,17 +188,13 @@ func isWhole(all []apply.Restored) bool {
 // then.
 func (t *Tuner) pass() (all []apply.Restored) {
 	for _, phase := range way() {
-		all = append(all, t.back(phase)...)
+		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)...)
 	}
 	all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.IsBan(e.Target) }, false)...)
 	if former := t.record.Former; former == nil || !former.Outlives() {
 		all = append(all, t.undoBoot()...)
 	}
 	return all
-}
-
-func (t *Tuner) back(phase knob.Phase) []apply.Restored {
-	return t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)
 }
 
 // latest merges two tries: a later result replaces an earlier failed or partial one, and new targets are added.

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // Properties are Units that also know the values that systemd has on record for the groups of its units. systemd
@@ -27,6 +29,31 @@ type Properties interface {
 // asks before it changes the list. The error may also be apply.ErrDeferred.
 type Origins interface {
 	Origin(group string, k cgroup.Knob) (v cgroup.Value, recorded bool, err error)
+}
+
+// Askers are Units that know for which CPUs and memory nodes a unit asks itself.
+type Askers interface {
+	// Asked returns the CPUs or memory nodes that systemd gives the processes of a group when it starts them, within
+	// those of the group. It returns the empty set if there are none. The errors are those of Properties.
+	Asked(group string, k cgroup.Knob) (cpuset.Set, error)
+}
+
+// MayBegin implements apply.Beginner. A unit cannot start with a list that has none of the CPUs or memory nodes that it
+// asks for: the kernel then refuses to give them to its processes (EINVAL of sched_setaffinity and set_mempolicy).
+func (s *groups) MayBegin(t plan.Target, v plan.Value) error {
+	askers, ok := s.units.(Askers)
+	set, inherits, err := cgroup.Value(v).List()
+	if !ok || inherits || err != nil {
+		return err
+	}
+	asked, err := askers.Asked(t.Object, Knob(t))
+	if err != nil {
+		return fmt.Errorf("what the unit asks for: %w", err)
+	}
+	if !asked.IsEmpty() && !asked.Intersects(set) {
+		return fmt.Errorf("%w: the unit asks for %s itself, and could not start with %s", apply.ErrRefused, asked, set)
+	}
+	return nil
 }
 
 // Original implements apply.Originator. A unit whose list was reset to inherit may have all CPUs or memory nodes by

@@ -48,18 +48,9 @@ func (s *Conn) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded b
 	if !s.MayRecord(group, k) {
 		return "", false, nil
 	}
-	name := UnitOf(group)
-	var all map[string]any
-	err = s.call(func(ctx context.Context, b bus) error {
-		var err error
-		all, err = b.GetAllPropertiesContext(ctx, name)
-		return err
-	})
-	if err != nil {
-		return "", false, fmt.Errorf("properties of unit %s: %w", name, err)
-	}
-	if !isGroupOf(group, all) {
-		return "", false, nil // another unit's group of the same name
+	all, err := s.properties(group)
+	if err != nil || all == nil {
+		return "", false, err
 	}
 	if k != cgroup.KnobMax {
 		list, _ := all[propertyOf(k)].([]byte)
@@ -81,6 +72,35 @@ func (s *Conn) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded b
 		return cgroup.MaxValue(unit.NoLimit, period), true, nil
 	}
 	return cgroup.MaxValue(unit.Micros(quota)*period/second, period), true, nil
+}
+
+// properties returns the properties of the unit of a group, and nil if the group is another unit's of the same name.
+func (s *Conn) properties(group string) (map[string]any, error) {
+	name := UnitOf(group)
+	var all map[string]any
+	err := s.call(func(ctx context.Context, b bus) error {
+		var err error
+		all, err = b.GetAllPropertiesContext(ctx, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("properties of unit %s: %w", name, err)
+	}
+	if !isGroupOf(group, all) {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// Asked implements cgroupfile.Askers: CPUAffinity and NUMAMask of the unit. A slice has neither.
+func (s *Conn) Asked(group string, k cgroup.Knob) (cpuset.Set, error) {
+	property := "CPUAffinity"
+	if k == cgroup.KnobMems {
+		property = "NUMAMask"
+	}
+	all, err := s.properties(group)
+	mask, _ := all[property].([]byte)
+	return setOf(mask), err
 }
 
 // Origin implements cgroupfile.Origins.

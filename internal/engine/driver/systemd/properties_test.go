@@ -543,3 +543,31 @@ func TestProperty(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestAsked checks the CPUs and memory nodes that a unit asks for, also while it does not run. Another unit's group of
+// the same name asks for none.
+func TestAsked(t *testing.T) {
+	r := &reloader{Host: plain.WithGroups(t, "cpuset cpu"), t: t, units: map[string]map[string]any{
+		"db.service": {"ControlGroup": "", "Slice": "system.slice", "CPUAffinity": []byte{0b101}, "NUMAMask": []byte{0b10}},
+		"x.slice":    {"ControlGroup": "/x.slice", "Slice": "-.slice"},
+	}}
+	conn := &Conn{dial: func() (bus, error) { return r, nil }}
+	for _, tt := range []struct {
+		group string
+		knob  cgroup.Knob
+		want  string
+	}{
+		{"system.slice/db.service", cgroup.KnobCPUs, "0,2"},
+		{"system.slice/db.service", cgroup.KnobMems, "1"},
+		{"other.slice/db.service", cgroup.KnobCPUs, ""},
+		{"x.slice", cgroup.KnobCPUs, ""},
+	} {
+		if got, err := conn.Asked(tt.group, tt.knob); err != nil || got.String() != tt.want {
+			t.Errorf("%s %s: %s, %v, want %s", tt.group, tt.knob, got, err, tt.want)
+		}
+	}
+	r.fails = errors.New("no answer")
+	if _, err := conn.Asked("x.slice", cgroup.KnobCPUs); !errors.Is(err, r.fails) {
+		t.Error(err)
+	}
+}

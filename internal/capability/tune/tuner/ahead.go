@@ -1,0 +1,80 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/plan"
+)
+
+// Ahead gives systemd the CPUs and memory nodes of the committed profile for units that do not run yet, so that these
+// units start with them. It is for the beginning of a boot. The originals are journaled as in an apply, and an undo
+// restores them. The record stays that of the earlier boot: Apply with Again writes all other settings, and finds these
+// lists in effect.
+//
+// Ahead writes nothing after a boot in which no apply has ended since Ahead ran: the host may have died of the lists.
+// It omits lists that the agent holds, and lists with which a unit cannot start: a note names each. The error names
+// lists that systemd did not accept. All other lists are given.
+func (t *Tuner) Ahead() ([]Setting, error) {
+	if !t.is || t.record.Phase != Committed || t.record.Stands(t.host.Boot) || t.host.Units == nil {
+		return nil, nil
+	}
+	if t.record.Died > 0 || t.record.Early != "" && t.record.Early != t.host.Boot {
+		t.notes = append(t.notes, fmt.Sprintf("units start without the lists of profile %s: after the last boot, no apply of it ended", t.record.Profile.Name))
+		return nil, nil
+	}
+	lists, notes := t.record.lists(t.held)
+	t.notes = append(t.notes, notes...)
+	if len(lists) == 0 {
+		return nil, nil
+	}
+	t.record.Early = t.host.Boot
+	if err := t.record.save(t.host.Dir); err != nil {
+		return nil, err
+	}
+	t.host.Step("the lists are announced")
+	var given []Setting
+	var errs []error
+	for i, r := range t.applier.Ahead(changesOf(t.record.Profile.Name, lists)) {
+		switch {
+		case errors.Is(r.Err, apply.ErrRefused):
+			t.notes = append(t.notes, fmt.Sprintf("%s %s is left out: %v", lists[i].Knob, lists[i].Instance, r.Err))
+		case r.Err != nil:
+			errs = append(errs, fmt.Errorf("%s %s: %w", lists[i].Knob, lists[i].Instance, r.Err))
+		case r.Wrote:
+			given = append(given, lists[i])
+		}
+	}
+	return given, errors.Join(errs...)
+}
+
+// lists returns the lists of units in the record. It leaves out both lists of a unit if the agent holds one of them, as
+// an apply after a boot does, and a note names the unit.
+func (a Applied) lists(held func(plan.Target) error) (lists []Setting, notes []string) {
+	out := map[string]bool{} // by group
+	for _, s := range a.Settings {
+		if !driver.IsListOfUnit(s.Target) {
+			continue
+		}
+		lists = append(lists, s)
+		if err := held(s.Target); err != nil {
+			notes = append(notes, fmt.Sprintf("the lists of %s are left out: %s: %v", s.Instance, s.Knob, err))
+			out[s.Target.Object] = true
+		}
+	}
+	return slices.DeleteFunc(lists, func(s Setting) bool { return out[s.Target.Object] }), notes
+}
+
+// changesOf returns the changes for lists of a profile. Their present values are unknown.
+func changesOf(profile string, lists []Setting) []plan.Change {
+	var changes []plan.Change
+	for _, s := range lists {
+		changes = append(changes, plan.Change{Setting: plan.Setting{
+			Target: s.Target, Value: s.Value, Owner: Owner, Workload: profile, Why: "profile " + profile,
+		}})
+	}
+	return changes
+}
