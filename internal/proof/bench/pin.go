@@ -171,8 +171,10 @@ func (o PinOptions) pin(ctx context.Context, server, neighbour *Stage) (release 
 		cpus, others, err = effectiveOf(server, neighbour)
 		return cpus.Size() == o.CPUs && !cpus.Intersects(others), err
 	}
-	err = await(ctx, time.Now().Add(pinTimeout), pinned, agent.Alive)
-	if errors.Is(err, errDeadline) {
+	pinning, cancel := context.WithTimeout(ctx, pinTimeout)
+	defer cancel()
+	err = Await(pinning, pinned, agent.Alive)
+	if isLate(ctx, err) {
 		err = fmt.Errorf("%s after %s: %w: %s", server.Path(), pinTimeout, ErrNotPinned, agent.child.tail)
 	}
 	if err == nil {
