@@ -16,23 +16,50 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// Switch is one context switch of a CPU from one thread to another, of different processes or the same process.
-type Switch struct {
+// EventKind is the kind of an Event.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// Switched is a context switch of a CPU, from one thread to another of any process.
+	Switched EventKind = iota
+	// Woken means that a thread that slept, or is new, became ready to run.
+	Woken
+	// Moved means that a thread that does not run went to another CPU.
+	Moved
+)
+
+// Task is a thread and its process. Both are 0 for an idle CPU, and may be math.MaxUint32 for a thread that ended.
+type Task struct{ Process, Thread int }
+
+// Event is one event of the kernel's scheduler.
+type Event struct {
+	Kind EventKind
 	// At is a time of Monotonic.
-	At  time.Duration
+	At time.Duration
+	// CPU is the CPU that switched, or the CPU on which the thread then waits.
 	CPU int
-	// Before and Now are the processes of the two threads, 0 for an idle CPU.
-	Before, Now int
+	// Before and Now are the threads of a switch. Ready says that Before could have run on.
+	Before, Now Task
+	Ready       bool
+	// Thread is the thread that was woken or moved.
+	Thread int
 }
 
-// Switches records the context switches of CPUs in the kernel's own memory, as perf does. It needs no tracer and
-// changes no file. It is for one goroutine. The caller closes it.
-type Switches struct{ rings []ring }
+// Switches records the context switches of CPUs, and on request the wakeups, in memory of this process, as perf does. It
+// changes no file, and the kernel ends it with the process. It is for one goroutine. The caller closes it.
+type Switches struct {
+	rings []ring
+	// points are the tracepoints of RecordWakeups, by their ids.
+	points map[uint16]tracepoint
+}
 
 // ring is the memory to which the kernel writes the records of one CPU.
 type ring struct {
-	fd   int
-	page []byte
+	cpu, fd int
+	// wakeups are the tracepoints that write to this ring, too.
+	wakeups []int
+	page    []byte
 	// head is where the kernel's records end, tail where the unread records begin. Both lie in page.
 	head, tail *atomic.Uint64
 	size       int // of the records, at the end of page
@@ -40,8 +67,9 @@ type ring struct {
 
 // The layout of that memory and of a record (include/uapi/linux/perf_event.h): a page with the positions of head and
 // tail, then the ring. The size of a ring is a power of two between leastRing and mostRing. All rings together have at
-// most allRings, unless leastRing for each CPU is more. A record is the header, the other process and thread, and the
-// sampled fields: process, thread, time, CPU.
+// most allRings, unless leastRing for each CPU is more. A record of a switch is the header, the other process and
+// thread, and the sampled fields: process, thread, time, CPU. A record of a tracepoint is the header, the same fields,
+// the size of its own fields, and these fields.
 const (
 	headAt, tailAt = 1024, 1032
 	allRings       = 1 << 24
@@ -49,11 +77,16 @@ const (
 	mostRing       = 1 << 22
 	header         = 8
 	recordSize     = header + 8 + 8 + 8 + 8
+	pointAt        = header + 8 + 8 + 8 + 4
+	mostRecord     = 256
 
-	recordLost   = 2
-	recordSwitch = 15
-	switchedOut  = 1 << 13
-	sampled      = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU
+	recordLost     = 2
+	recordThrottle = 5
+	recordPoint    = 9
+	recordSwitch   = 15
+	switchedOut    = 1 << 13
+	stillReady     = 1 << 14 // PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, Linux 4.17
+	sampled        = unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU
 )
 
 // RecordSwitches starts the recording. On a kernel without these records (CONFIG_PERF_EVENTS, Linux 4.3) the error is
@@ -70,18 +103,12 @@ func RecordSwitches(cpus cpuset.Set) (*Switches, error) {
 	}
 	s := &Switches{}
 	for cpu := range cpus.All() {
-		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		switch {
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
-			err = fmt.Errorf("%w (CONFIG_PERF_EVENTS, Linux 4.3): %w", ErrNotSupported, err)
-		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-			err = fmt.Errorf("it takes CAP_PERFMON, or CAP_SYS_ADMIN before Linux 5.8: %w", err)
-		}
+		fd, err := openEvent(&attr, cpu)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("context switches of CPU %d: perf_event_open: %w", cpu, err), s.Close())
+			return nil, errors.Join(fmt.Errorf("context switches of CPU %d: %w", cpu, err), s.Close())
 		}
 		page, err := unix.Mmap(fd, 0, os.Getpagesize()+size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		s.rings = append(s.rings, ring{fd: fd, page: page, size: size})
+		s.rings = append(s.rings, ring{cpu: cpu, fd: fd, page: page, size: size})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("context switches of CPU %d: mmap: %w", cpu, err), s.Close())
 		}
@@ -91,48 +118,81 @@ func RecordSwitches(cpus cpuset.Set) (*Switches, error) {
 	return s, nil
 }
 
+// openEvent opens a perf event of all processes on one CPU.
+func openEvent(attr *unix.PerfEventAttr, cpu int) (int, error) {
+	fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	switch {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL):
+		err = fmt.Errorf("%w (CONFIG_PERF_EVENTS, Linux 4.3): %w", ErrNotSupported, err)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		err = fmt.Errorf("it takes CAP_PERFMON, or CAP_SYS_ADMIN before Linux 5.8: %w", err)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("perf_event_open: %w", err)
+	}
+	return fd, nil
+}
+
 // position returns a position in the memory that the kernel shares. The kernel aligns it.
 func position(page []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&page[at])) }
 
-// Read returns the switches since the last call in order of time, and the number of switches that were lost because a
-// ring was full. Recording goes on meanwhile. All switches from before the call are there. Of those during the call,
-// only some CPUs have theirs: Read returns the others next time.
-func (s *Switches) Read() (all []Switch, lost uint64) {
+// Read returns the events since the last call in order of time, and the least number of events that were lost because a
+// ring was full. Recording goes on meanwhile. All events from before the call are there. Of those during the call, only
+// some CPUs have theirs: Read returns the others next time.
+func (s *Switches) Read() (all []Event, lost uint64) {
 	for _, r := range s.rings {
 		// The kernel writes a record before it moves head, and writes over nothing from tail on (perf_output_put_handle
 		// in kernel/events/ring_buffer.c). Atomic accesses have the barriers that this needs.
-		head := r.head.Load()
-		switches, missed := parseSwitches(r.page[len(r.page)-r.size:], r.tail.Load(), head)
-		all, lost = append(all, switches...), lost+missed
+		head, tail := r.head.Load(), r.tail.Load()
+		if head-tail > uint64(r.size-mostRecord) { // the kernel reports a loss only with its next record
+			lost++
+		}
+		events, missed := parseEvents(r.page[len(r.page)-r.size:], tail, head, s.points)
+		all, lost = append(all, events...), lost+missed
 		r.tail.Store(head)
 	}
-	slices.SortStableFunc(all, func(a, b Switch) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(all, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return all, lost
 }
 
-// parseSwitches parses the records of a ring from tail to head. The size of the ring is a power of two. A switch has
-// two records; parseSwitches uses the second.
-func parseSwitches(data []byte, tail, head uint64) (all []Switch, lost uint64) {
+// parseEvents parses the records of a ring from tail to head. The size of the ring is a power of two. A switch has two
+// records; parseEvents uses the first, which says whether the thread could have run on.
+func parseEvents(data []byte, tail, head uint64, points map[uint16]tracepoint) (all []Event, lost uint64) {
 	mask, word := uint64(len(data)-1), binary.NativeEndian
-	var record [recordSize]byte
+	var buffer [mostRecord]byte
 	for tail < head {
 		at := data[tail&mask:] // a header never wraps around
 		kind, misc, size := word.Uint32(at), word.Uint16(at[4:]), uint64(word.Uint16(at[6:]))
-		copy(record[copy(record[:], at):], data)
+		if size < header || size > mostRecord {
+			return all, lost + 1 // none of the kinds that were asked for
+		}
+		record := buffer[:size]
+		copy(record[copy(record, at):], data)
 		switch {
-		case size < header:
-			return all, lost + 1 // a record is never shorter than its header
 		case kind == recordLost:
 			lost += word.Uint64(record[header+8:])
-		case kind == recordSwitch && misc&switchedOut == 0 && size == recordSize:
-			all = append(all, Switch{
-				At: time.Duration(word.Uint64(record[24:])), CPU: int(word.Uint32(record[32:])), //nolint:gosec // since boot
-				Before: int(word.Uint32(record[8:])), Now: int(word.Uint32(record[16:])),
+		case kind == recordThrottle:
+			lost++
+		case kind == recordSwitch && misc&switchedOut != 0 && size == recordSize:
+			all = append(all, Event{
+				Kind: Switched, At: time.Duration(word.Uint64(record[24:])), CPU: int(word.Uint32(record[32:])), //nolint:gosec // since boot
+				Before: taskAt(record[16:]), Now: taskAt(record[8:]), Ready: misc&stillReady != 0,
 			})
+		case kind == recordPoint:
+			e, ok := parsePoint(record, points)
+			if !ok {
+				lost++
+				break
+			}
+			all = append(all, e)
 		}
 		tail += size
 	}
 	return all, lost
+}
+
+func taskAt(record []byte) Task {
+	return Task{Process: int(binary.NativeEndian.Uint32(record)), Thread: int(binary.NativeEndian.Uint32(record[4:]))}
 }
 
 // Close stops the recording.
@@ -142,7 +202,9 @@ func (s *Switches) Close() error {
 		if r.page != nil {
 			errs = append(errs, unix.Munmap(r.page))
 		}
-		errs = append(errs, unix.Close(r.fd))
+		for _, fd := range append(r.wakeups, r.fd) {
+			errs = append(errs, unix.Close(fd))
+		}
 	}
 	s.rings = nil
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,23 +36,52 @@ func put(data []byte, at uint64, kind uint32, misc uint16, words ...uint32) uint
 	return at + uint64(len(record))
 }
 
-// TestParseSwitches checks that one of the two records of a switch counts, even if the end of the ring splits it, and
-// that lost records are reported. An impossible record ends the reading.
-func TestParseSwitches(t *testing.T) {
-	data := make([]byte, 256)
-	const begin = 1000*256 + 160
-	at := put(data, begin, recordSwitch, switchedOut, 7, 7, 5, 5, 11, 0, 1, 0)
-	at = put(data, at, recordSwitch, 0, 5, 5, 7, 8, 12, 0, 1, 0) // split
+// TestParseEvents checks that one of the two records of a switch counts, even if the end of the ring splits it, that
+// the records of tracepoints are read by their formats, and that lost records are reported. An impossible record ends
+// the reading.
+func TestParseEvents(t *testing.T) {
+	points := map[uint16]tracepoint{300: {kind: Woken, id: 300, thread: 8, cpu: 16}, 301: {kind: Moved, id: 301, thread: 4, cpu: 8}}
+	data := make([]byte, 512)
+	const begin = 1000*512 + 480
+	at := put(data, begin, recordSwitch, switchedOut|stillReady, 5, 6, 7, 8, 11, 0, 1, 0) // split
+	at = put(data, at, recordSwitch, 0, 7, 8, 5, 6, 12, 0, 1, 0)
 	at = put(data, at, recordLost, 0, 0, 0, 3, 0)
 	at = put(data, at, 99, 0, 0, 0)
-	at = put(data, at, recordSwitch, 0, 7, 8, 0, 0, 13, 0, 1, 0)
-	all, lost := parseSwitches(data, begin, at)
-	want := []Switch{{At: 12, CPU: 1, Before: 5, Now: 7}, {At: 13, CPU: 1, Before: 7, Now: 0}}
-	if diff := cmp.Diff(want, all); diff != "" || lost != 3 {
+	at = put(data, at, recordPoint, 0, 5, 6, 13, 0, 1, 0, 20, 300, 0, 9, 0, 3)
+	at = put(data, at, recordPoint, 0, 5, 6, 14, 0, 1, 0, 12, 301, 9, 2)
+	at = put(data, at, recordPoint, 0, 5, 6, 14, 0, 1, 0, 12, 302, 9, 2) // a tracepoint that nobody asked for
+	at = put(data, at, recordPoint, 0, 5, 6, 14, 0, 1, 0, 12, 300, 9, 2) // shorter than its format
+	at = put(data, at, recordThrottle, 0, 15, 0)
+	at = put(data, at, recordSwitch, switchedOut, 0, 0, 5, 6, 16, 0, 1, 0)
+	all, lost := parseEvents(data, begin, at, points)
+	want := []Event{
+		{Kind: Switched, At: 11, CPU: 1, Before: Task{7, 8}, Now: Task{5, 6}, Ready: true},
+		{Kind: Woken, At: 13, CPU: 3, Thread: 9},
+		{Kind: Moved, At: 14, CPU: 2, Thread: 9},
+		{Kind: Switched, At: 16, CPU: 1, Before: Task{5, 6}},
+	}
+	if diff := cmp.Diff(want, all); diff != "" || lost != 3+3 {
 		t.Errorf("%d lost, (-want +got):\n%s", lost, diff)
 	}
-	if all, lost := parseSwitches(make([]byte, 256), 0, 128); len(all) != 0 || lost != 1 {
+	if all, lost := parseEvents(make([]byte, 256), 0, 128, points); len(all) != 0 || lost != 1 {
 		t.Errorf("no records: %v, %d lost", all, lost)
+	}
+}
+
+// TestFullRing checks that a ring without room for another record counts as a loss: the kernel reports it later.
+func TestFullRing(t *testing.T) {
+	for used, want := range map[uint64]uint64{leastRing - mostRecord: 0, leastRing - mostRecord + 8: 1} {
+		data := make([]byte, leastRing)
+		at := uint64(0)
+		for at < used {
+			at = put(data, at, 99, 0)
+		}
+		head, tail := &atomic.Uint64{}, &atomic.Uint64{}
+		head.Store(used)
+		s := Switches{rings: []ring{{page: data, size: leastRing, head: head, tail: tail}}}
+		if _, lost := s.Read(); lost != want || tail.Load() != used {
+			t.Errorf("%d of %d bytes used: %d lost, read up to %d; want %d", used, leastRing, lost, tail.Load(), want)
+		}
 	}
 }
 
@@ -86,8 +116,10 @@ func TestLiveSwitches(t *testing.T) {
 		if lost > 0 {
 			t.Fatalf("%d lost", lost)
 		}
-		mine := slices.IndexFunc(all, func(one Switch) bool { return one.Now == os.Getpid() && one.At >= before && cpus.Contains(one.CPU) })
-		if mine < 0 || !slices.IsSortedFunc(all, func(a, b Switch) int { return int(a.At - b.At) }) {
+		mine := slices.IndexFunc(all, func(one Event) bool {
+			return one.Now.Process == os.Getpid() && one.At >= before && cpus.Contains(one.CPU)
+		})
+		if mine < 0 || !slices.IsSortedFunc(all, func(a, b Event) int { return int(a.At - b.At) }) {
 			t.Errorf("round %d: %d switches, the first of this process is %d", round, len(all), mine)
 		}
 	}
@@ -141,10 +173,10 @@ func TestLiveSwitchesMissNothing(t *testing.T) {
 		}
 		for _, one := range all {
 			before, known := running[one.CPU]
-			if known && one.Before != before && one.Before != math.MaxUint32 { // a thread that ended has no process
+			if known && one.Before.Process != before && one.Before.Process != math.MaxUint32 { // a thread that ended has no process
 				missed++
 			}
-			running[one.CPU], count = one.Now, count+1
+			running[one.CPU], count = one.Now.Process, count+1
 		}
 	}
 	close(done)

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -69,8 +68,12 @@ type beside struct {
 	// hypervisor.
 	Hogs, Idle, Steal float64
 	// Together is the part of the server's running time in which a hog ran on the same core. Waited is the mean number
-	// of server threads that were ready to run without a CPU. Both are nil if the kernel does not report them.
+	// of server threads that were ready to run without a CPU, and Behind says behind whom. All are nil if the kernel
+	// does not report them.
 	Together, Waited *float64
+	Behind           *behind
+	// Lost is the least number of the scheduler's events that were lost; then Together and Behind are nil.
+	Lost uint64
 }
 
 // interfered is one repetition.
@@ -95,10 +98,9 @@ func RunInterference(ctx context.Context, o InterferenceOptions) (r *Interferenc
 		return nil, err
 	}
 	r = &InterferenceReport{Machine: o.Machine, Setup: o.setup(), Boundary: boundary.report(), Repetitions: o.Repetitions}
-	if boundary.scheduler, r.CoResidency, err = watchScheduler(o.Root); err != nil {
+	if boundary.scheduler, r.CoResidency, r.Waiting, err = watchScheduler(o.Root); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, boundary.close()) }()
 	names := InterferenceArms(boundary.Exists, !boundary.reserve.IsEmpty())
 	var all []interfered
 	for i := range o.Repetitions {

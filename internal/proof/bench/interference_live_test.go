@@ -57,9 +57,16 @@ func TestInterference(t *testing.T) {
 		if alone && a.HogCPUs != nil {
 			t.Errorf("%s: hogs used %g CPUs", a.Name, *a.HogCPUs)
 		}
-		known := !alone && !strings.HasPrefix(r.CoResidency, "unknown: ") && !strings.Contains(strings.Join(r.Notes, "\n"), a.Name+": records of context switches were lost")
+		known := !alone && !strings.HasPrefix(r.CoResidency, "unknown: ") && !strings.Contains(strings.Join(r.Notes, "\n"), "events of the scheduler were lost")
 		if a.Together != nil != known || known && (*a.Together > 1 || a.Name == bench.OwnCores && *a.Together > 0) {
 			t.Errorf("%s: server and hogs on one core for %v of the time, %s, notes %q", a.Name, a.Together, r.CoResidency, r.Notes)
+		}
+		waits := !strings.HasPrefix(r.Waiting, "unknown: ") && a.LostEvents == 0
+		if (a.BehindOnline != nil) != waits || (a.BehindOffline != nil) != (waits && !alone) || waits && a.Waits == 0 {
+			t.Errorf("%s: behind offline %v, online %v, %d waits, %s, notes %q", a.Name, a.BehindOffline, a.BehindOnline, a.Waits, r.Waiting, r.Notes)
+		}
+		if a.Name == bench.OwnCores && waits && *a.BehindOffline > 0 {
+			t.Errorf("%s: the server waited behind hogs on other cores: %v", a.Name, *a.BehindOffline)
 		}
 		if a.HogCPUs != nil && *a.HogCPUs > float64(machine.CPUs)+0.1 {
 			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, machine.CPUs)

@@ -19,7 +19,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
 		Setup:       InterferenceSetup{RequestsPerSec: 200, WorkMicros: 1500, Hogs: 2, ArmSeconds: 20, Seed: 1},
 		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), Reserve: cpuset.Set{}.Add(0), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
-		Repetitions: 2, CoResidency: "by the kernel's records of context switches",
+		Repetitions: 2, CoResidency: bySwitches, Waiting: byWakeups,
 	}
 	one := interfered{Repetition{}, map[string]beside{}}
 	for _, name := range InterferenceArms(true, true) {
@@ -35,10 +35,10 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 			}
 		}
 		one.Repetition[name] = Outcome{Samples: list, Elapsed: 20 * time.Second}
-		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01, Together: new(0.25), Waited: new(0.4)}
+		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01, Together: new(0.25), Waited: new(0.4), Behind: &behind{0.03, 0.2, 0.15, 0.01, 900, 9}}
 	}
 	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
-		one.beside[name] = beside{Idle: 1.7}
+		one.beside[name] = beside{Idle: 1.7, Waited: new(0.2), Behind: &behind{0, 0.15, 0.04, 0.002, 900, 0}}
 	}
 	r.summarize([]interfered{one, one}, InterferenceArms(true, true))
 	r.Goals = judgeInterference(r)
@@ -93,14 +93,51 @@ func TestInterferenceWithoutBoundary(t *testing.T) {
 	if slices.Contains(InterferenceArms(false, false), OwnCores) || slices.Contains(InterferenceArms(false, false), AloneOnCores) {
 		t.Error(InterferenceArms(false, false))
 	}
-	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records"}
+	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records", Waiting: unknown + "no tracefs"}
 	one := interfered{Repetition{}, map[string]beside{}}
 	r.summarize([]interfered{one}, InterferenceArms(false, false))
 	r.Goals = judgeInterference(r)
 	r.note(InterferenceOptions{Options: Options{Quick: true}, Place: Place{Parent: "a.scope"}})
-	if len(r.Goals) != 4 || len(r.Notes) != 3 || !strings.Contains(r.Notes[0], "one core") {
+	if len(r.Goals) != 4 || len(r.Notes) != 4 || !strings.Contains(r.Notes[0], "one core") || !strings.HasSuffix(r.Notes[1], "behind whom: unknown: no tracefs") {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestCoResidencyUnknown checks the three cases in which the table does not say behind whom threads waited: the kernel
+// has no records of wakeups, it lost events in one arm, and in one arm the wakeups of some threads are missing. WAITING
+// does not depend on them. No figure replaces an unknown figure.
+func TestCoResidencyUnknown(t *testing.T) {
+	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: bySwitches, Waiting: byWakeups, Repetitions: 2}
+	whole := beside{Hogs: 1, Idle: 1, Together: new(0.25), Waited: new(0.4), Behind: &behind{0.03, 0.2, 0.15, 0.01, 900, 9}}
+	missing, lost, total := whole, beside{Waited: new(0.4), Lost: 7}, beside{Waited: new(0.3)}
+	missing.Behind = &behind{0.03, 0.2, 0.15, 0.01, 900, 10}
+	var all []interfered
+	for range 2 {
+		one := interfered{Repetition{}, map[string]beside{}}
+		for _, name := range InterferenceArms(false, false) {
+			one.beside[name] = whole
+		}
+		one.beside[LowestWeight], one.beside[IdleGroup] = missing, lost
+		all = append(all, one)
+	}
+	all[1].beside[LowestWeight] = missing
+	r.summarize(all, InterferenceArms(false, false))
+	r.note(InterferenceOptions{})
+	var out bytes.Buffer
+	p := NewPrinter(&out)
+	r.writeCoResidency(p)
+	p.Goals(nil, r.Notes...)
+	all[0].beside[DefaultShares], all[0].beside[Quota80] = total, beside{}
+	r = &InterferenceReport{Boundary: r.Boundary, CoResidency: unknown + "perf_event_open: permission denied", Waiting: unknown + "no tracefs", Repetitions: 1}
+	r.summarize(all[:1], []string{DefaultShares, Quota80})
+	r.note(InterferenceOptions{})
+	p.Line("")
+	r.writeCoResidency(p)
+	p.Goals(nil, r.Notes...)
+	if err := p.Err(); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "coresidency.golden", out.Bytes())
 }
 
 func TestInterferenceTable(t *testing.T) {

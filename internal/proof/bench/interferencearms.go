@@ -144,7 +144,11 @@ func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, a
 	if err != nil {
 		return outcome, left, err
 	}
-	together, err := b.beside(ctx, stage.child.PID(), pidOf(hogs), func() (err error) {
+	of := map[int]side{stage.child.PID(): online}
+	if hogs != nil {
+		of[hogs.child.PID()] = offline
+	}
+	seen, err := b.beside(ctx, of, func() (err error) {
 		outcome, err = stage.Load(ctx, o.Work, arrivals)
 		return err
 	})
@@ -153,18 +157,11 @@ func (o InterferenceOptions) run(ctx context.Context, name string, b boundary, a
 	}
 	after, err := o.spent(stage, hogs)
 	left = after.since(before)
+	left.Behind, left.Lost = seen.behind, seen.lost
 	if hogs != nil {
-		left.Together = together
+		left.Together = seen.together
 	}
 	return outcome, left, err
-}
-
-// pidOf returns the process id of the hogs, 0 without hogs.
-func pidOf(hogs *Stage) int {
-	if hogs == nil {
-		return 0
-	}
-	return hogs.child.PID()
 }
 
 // hasHogs reports whether an arm has offline work.

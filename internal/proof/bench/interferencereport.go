@@ -3,11 +3,15 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
+
+// mostUnseen is the part of the waits that may be missing without a note.
+const mostUnseen = 1.0 / 100
 
 // mostNoise is how far the p95 of the two arms alone may differ.
 const mostNoise = 0.10
@@ -24,9 +28,12 @@ type InterferenceReport struct {
 	Arms   []InterferenceArm `json:"arms"`
 	Ratios []RatioLine       `json:"ratios"`
 	// CoResidency says how the time that hogs and server shared a core is measured, or why it is unknown.
-	CoResidency string   `json:"coResidency"`
-	Goals       []Goal   `json:"goals"`
-	Notes       []string `json:"notes,omitempty"`
+	CoResidency string `json:"coResidency"`
+	// Waiting says how it is measured behind whom the server's threads waited, or why that is unknown. WaitingThreads
+	// does not depend on it.
+	Waiting string   `json:"waiting"`
+	Goals   []Goal   `json:"goals"`
+	Notes   []string `json:"notes,omitempty"`
 }
 
 // InterferenceSetup describes the run.
@@ -69,9 +76,22 @@ type InterferenceArm struct {
 	// StealCPUs is the mean number of CPUs that the hypervisor took.
 	StealCPUs float64 `json:"stealCPUs"`
 	// Together is the part of the server's running time in which a hog ran on the same core. WaitingThreads is the mean
-	// number of server threads that were ready to run without a CPU. Both are null if unknown.
+	// number of server threads that were ready to run without a CPU, by their schedstat. Both are null if unknown.
 	Together       *float64 `json:"together"`
 	WaitingThreads *float64 `json:"waitingThreads"`
+	// BehindOffline, BehindOnline, BehindOthers and BehindNobody divide the waiting threads by what ran on their CPU: a
+	// hog, another thread of the server, anything else, or nothing yet. All are null if unknown, BehindOffline also
+	// without hogs. Their sum is the waiting by the kernel's events.
+	BehindOffline *float64 `json:"behindOffline"`
+	BehindOnline  *float64 `json:"behindOnline"`
+	BehindOthers  *float64 `json:"behindOthers"`
+	BehindNobody  *float64 `json:"behindNobody"`
+	// Waits is the number of waits in these figures. UnseenWaits is the number of waits that are missing there, because
+	// the kernel recorded no begin or no end.
+	Waits       int `json:"waits"`
+	UnseenWaits int `json:"unseenWaits"`
+	// LostEvents is the least number of the scheduler's events that were lost.
+	LostEvents uint64 `json:"lostEvents"`
 }
 
 func (b boundary) report() InterferenceBoundary {
@@ -113,6 +133,11 @@ func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
 		hogs += one.beside[name].Hogs / float64(len(all))
 		idle += (one.beside[Alone].Idle + one.beside[AloneAgain].Idle) / 2 / float64(len(all))
 		arm.StealCPUs += one.beside[name].Steal / float64(len(all))
+		arm.LostEvents += one.beside[name].Lost
+		if b := one.beside[name].Behind; b != nil {
+			arm.Waits += b.Waits
+			arm.UnseenWaits += b.Unseen
+		}
 	}
 	if hogs > 0 && idle > 0 {
 		share := hogs / idle
@@ -120,6 +145,20 @@ func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
 	}
 	arm.Together = mean(all, func(one interfered) *float64 { return one.beside[name].Together })
 	arm.WaitingThreads = mean(all, func(one interfered) *float64 { return one.beside[name].Waited })
+	part := func(of func(behind) float64) *float64 {
+		return mean(all, func(one interfered) *float64 {
+			if b := one.beside[name].Behind; b != nil {
+				return new(of(*b))
+			}
+			return nil
+		})
+	}
+	if hasHogs(name) {
+		arm.BehindOffline = part(func(b behind) float64 { return b.Offline })
+	}
+	arm.BehindOnline = part(func(b behind) float64 { return b.Online })
+	arm.BehindOthers = part(func(b behind) float64 { return b.Others })
+	arm.BehindNobody = part(func(b behind) float64 { return b.Nobody })
 	return arm
 }
 
@@ -268,13 +307,11 @@ func (r *InterferenceReport) note(o InterferenceOptions) {
 		r.Notes = append(r.Notes, noiseNote(noisy, len(r.Noise)))
 	}
 	for _, a := range r.Arms {
-		if hasHogs(a.Name) && a.Together == nil && !strings.HasPrefix(r.CoResidency, unknown) {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s: %v, so that its co-residency is unknown", a.Name, errLost))
-		}
 		if a.Failed > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
 		}
 	}
+	r.noteCoResidency()
 	if o.Place.Parent != "" {
 		r.Notes = append(r.Notes, fmt.Sprintf("the load is made outside of %s, and competes with all of it: idle ranks groups with one parent only", o.Place.Parent))
 	}
@@ -298,6 +335,25 @@ func noiseNote(noisy, repetitions int) string {
 	return fmt.Sprintf("in %d of %d repetitions the p95 of the two arms alone differ by more than 10 %%: a noisy machine", noisy, repetitions)
 }
 
+// noteCoResidency says what the figures of co-residency lack.
+func (r *InterferenceReport) noteCoResidency() {
+	for _, a := range r.Arms {
+		if a.LostEvents > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: at least %d events of the scheduler were lost, so that its co-residency, and behind whom threads waited, are unknown", a.Name, a.LostEvents))
+		}
+		if float64(a.UnseenWaits) > mostUnseen*float64(a.Waits) {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s: the kernel recorded no begin or no end of %d waits, which are missing beside %d others in what threads waited behind", a.Name, a.UnseenWaits, a.Waits))
+		}
+	}
+	if strings.HasPrefix(r.Waiting, unknown) {
+		total := "the server's threads waited as WAITING says, by /proc/PID/task/*/schedstat, which has the total only"
+		if !slices.ContainsFunc(r.Arms, func(a InterferenceArm) bool { return a.WaitingThreads != nil }) {
+			total = "how long the server's threads waited is unknown: the kernel has no /proc/PID/task/*/schedstat (CONFIG_SCHED_INFO)"
+		}
+		r.Notes = append(r.Notes, fmt.Sprintf("%s; behind whom: %s", total, r.Waiting))
+	}
+}
+
 // WriteInterferenceTable prints a report for people.
 func WriteInterferenceTable(w io.Writer, r *InterferenceReport) error {
 	p := NewPrinter(w)
@@ -310,30 +366,48 @@ func WriteInterferenceTable(w io.Writer, r *InterferenceReport) error {
 	if b := r.Boundary; !b.Reserve.IsEmpty() {
 		p.Line("reserve: hogs leave %s free", b.Reserve)
 	}
-	p.Line("%d repetitions; co-residency on a core %s", r.Repetitions, r.CoResidency)
+	p.Line("%d repetitions", r.Repetitions)
 	p.Line("")
 	rows := make([][]string, 0, len(r.Arms))
 	for _, a := range r.Arms {
-		hogs, share, together, waits := NotAvailable, NotAvailable, NotAvailable, NotAvailable
+		hogs, share := NotAvailable, NotAvailable
 		if a.HogCPUs != nil {
 			hogs, share = fmt.Sprintf("%.3f", *a.HogCPUs), fmt.Sprintf("%.1f %%", 100**a.IdleShare)
 		}
-		if a.Together != nil {
-			together = fmt.Sprintf("%.2f %%", 100**a.Together)
-		}
-		if a.WaitingThreads != nil {
-			waits = fmt.Sprintf("%.3f", *a.WaitingThreads)
-		}
-		rows = append(rows, []string{
-			a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), hogs, share, together, waits, fmt.Sprintf("%.3f", a.StealCPUs),
-		})
+		rows = append(rows, []string{a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), hogs, share, fmt.Sprintf("%.3f", a.StealCPUs)})
 	}
-	p.Table([]string{"ARM", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "HOG CPUS", "OF IDLE TIME", "ON ONE CORE", "WAITING", "STEAL"}, rows)
+	p.Table([]string{"ARM", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "HOG CPUS", "OF IDLE TIME", "STEAL"}, rows)
+	p.Line("")
+	r.writeCoResidency(p)
 	p.Line("")
 	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "ESTIMATE", "95 %"}, ratioRows(r.Ratios))
 	p.Line("")
 	p.Goals(r.Goals, r.Notes...)
 	return p.Err()
+}
+
+// writeCoResidency prints how server and hogs shared cores and CPUs. Waiting is in ms per second, of all threads
+// together.
+func (r *InterferenceReport) writeCoResidency(p *Printer) {
+	p.Line("together on a core: %s", r.CoResidency)
+	p.Line("waiting, in ms a second of all threads of the server: by their schedstat; behind whom: %s", r.Waiting)
+	waits := func(threads *float64) string {
+		if threads == nil {
+			return NotAvailable
+		}
+		return fmt.Sprintf("%.1f", 1000**threads)
+	}
+	rows := make([][]string, 0, len(r.Arms))
+	for _, a := range r.Arms {
+		together := NotAvailable
+		if a.Together != nil {
+			together = fmt.Sprintf("%.2f %%", 100**a.Together)
+		}
+		rows = append(rows, []string{
+			a.Name, together, waits(a.WaitingThreads), waits(a.BehindOffline), waits(a.BehindOnline), waits(a.BehindOthers), waits(a.BehindNobody),
+		})
+	}
+	p.Table([]string{"ARM", "ON ONE CORE", "WAITING", "BEHIND OFFLINE", "BEHIND ONLINE", "BEHIND OTHERS", "CPU IDLE"}, rows)
 }
 
 // fine prints a short time with two decimals, or n/a.

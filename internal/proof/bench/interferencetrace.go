@@ -14,88 +14,136 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// drained is how often the context switches are read: the kernel has room for 100,000 per CPU on small machines, and
-// for 3,000 on the largest machines.
+// drained is how often the scheduler's events are read: the kernel has room for 20,000 switches with a wakeup per CPU on
+// small machines, and for 700 on the largest machines.
 const drained = 100 * time.Millisecond
 
 // scheduler is what the kernel reports about when server and hogs ran.
 type scheduler struct {
-	// switches is nil if the kernel does not record them.
-	switches *kernel.Switches
-	cores    []topology.Core
+	cpus  cpuset.Set
+	cores []topology.Core
+	// switches and wakeups say what the kernel records.
+	switches, wakeups bool
 }
 
-// watchScheduler records the context switches of all CPUs if possible, and returns the text of CoResidency.
-func watchScheduler(root *hostfs.Root) (scheduler, string, error) {
+// The texts of CoResidency and Waiting if the kernel records the events. unknown begins these texts otherwise.
+const (
+	bySwitches = "by the kernel's records of context switches"
+	byWakeups  = "by the kernel's records of context switches, wakeups and moves"
+	unknown    = "unknown: "
+)
+
+// watchScheduler finds out which events of the scheduler the kernel records, and returns the texts of CoResidency and
+// Waiting.
+func watchScheduler(root *hostfs.Root) (s scheduler, coResidency, waiting string, err error) {
 	top, err := topology.Discover(root.FS())
 	if err != nil {
-		return scheduler{}, "", fmt.Errorf("bench interference: %w", err)
+		return s, "", "", fmt.Errorf("bench interference: %w", err)
 	}
-	s, known := scheduler{cores: top.Cores}, "by the kernel's records of context switches"
-	if s.switches, err = kernel.RecordSwitches(top.Online); err != nil { // the other figures do not need it
-		known = unknown + err.Error()
+	s = scheduler{cpus: top.Online, cores: top.Cores}
+	recording, err := kernel.RecordSwitches(s.cpus)
+	if err != nil {
+		return s, unknown + err.Error(), unknown + err.Error(), nil //nolint:nilerr // the other figures do not need it
 	}
-	return s, known, nil
+	s.switches = true
+	waiting = byWakeups
+	if err := recording.RecordWakeups(); err != nil {
+		waiting = unknown + err.Error()
+	}
+	s.wakeups = waiting == byWakeups
+	if err := recording.Close(); err != nil {
+		return s, "", "", fmt.Errorf("bench interference: %w", err)
+	}
+	return s, bySwitches, waiting, nil
 }
 
-func (s scheduler) close() error {
-	if s.switches == nil {
-		return nil
-	}
-	return s.switches.Close()
-}
-
-// unknown begins the text of CoResidency if the kernel does not record switches.
-const unknown = "unknown: "
-
-// errLost reports that the figure of an arm would cover only a part of it.
-var errLost = errors.New("records of context switches were lost")
-
-// beside runs a load. It returns the part of the server's running time in which a hog ran on the same core, or nil if
-// that is unknown.
-func (s scheduler) beside(ctx context.Context, server, hogs int, load func() error) (*float64, error) {
-	if s.switches == nil {
-		return nil, load()
-	}
-	s.switches.Read()
-	t := newTogether(s.cores, server, hogs)
-	look := func() error {
-		until := kernel.Monotonic()
-		all, lost := s.switches.Read()
-		t.take(all, until)
-		if lost > 0 {
-			return fmt.Errorf("%w: %d", errLost, lost)
+// record starts the recording of an arm. Each arm has its own, so that no ring is full of events between two arms.
+func (s scheduler) record() (*kernel.Switches, error) {
+	recording, err := kernel.RecordSwitches(s.cpus)
+	if err == nil && s.wakeups {
+		if err = recording.RecordWakeups(); err != nil {
+			err = errors.Join(err, recording.Close())
 		}
-		return nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench interference: %w", err)
+	}
+	return recording, nil
+}
+
+// resident is what the scheduler's events say about one arm. The figures are nil if unknown.
+type resident struct {
+	// together is the part of the server's running time in which a hog ran on the same core.
+	together *float64
+	behind   *behind
+	// lost is the least number of events that were lost.
+	lost uint64
+}
+
+// beside runs a load, and returns what the scheduler's events say about it.
+func (s scheduler) beside(ctx context.Context, sides map[int]side, load func() error) (r resident, err error) {
+	if !s.switches {
+		return r, load()
+	}
+	recording, err := s.record()
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, recording.Close()) }()
+	recording.Read() // from before all events were recorded
+	began := kernel.Monotonic()
+	t, lost := newScene(s.cores, sides, began), uint64(0)
+	look := func() {
+		until := kernel.Monotonic()
+		all, missed := recording.Read()
+		t.take(all, until)
+		lost += missed
 	}
 	looking, stop := context.WithCancel(ctx)
 	looked := make(chan error, 1)
-	go func() { looked <- every(looking, drained, look) }()
+	go func() { looked <- every(looking, drained, func() error { look(); return nil }) }()
 	failed := load()
 	stop()
-	err := errors.Join(<-looked, look())
-	if failed != nil || err != nil && !errors.Is(err, errLost) {
-		return nil, errors.Join(failed, err)
+	if err := errors.Join(failed, <-looked); err != nil {
+		return r, err
 	}
-	if err == nil && t.ran > 0 {
-		return new(float64(t.beside) / float64(t.ran)), nil
-	}
-	return nil, nil //nolint:nilnil // an arm without the figure
+	look()
+	return t.figures(t.at-began, s.wakeups, lost), nil
 }
 
-// together adds up how long a server ran, and how long a hog ran on the same core at the same time.
-type together struct {
-	server, hogs int
-	core         map[int]cpuset.Set // by CPU
-	running      map[int]int        // the process on each CPU, if known
-	at           time.Duration
-	// later are switches after at: some CPUs' switches of that time are not read yet.
-	later       []kernel.Switch
-	ran, beside time.Duration
+// figures returns the figures of a period. Without wakeups it is unknown behind whom threads wait. After a loss nothing
+// is known: figures would cover a part of the period only.
+func (t *scene) figures(period time.Duration, wakeups bool, lost uint64) resident {
+	r := resident{lost: lost}
+	if lost > 0 {
+		return r
+	}
+	if t.ran > 0 {
+		r.together = new(float64(t.beside) / float64(t.ran))
+	}
+	if wakeups {
+		r.behind = new(t.waits.since(period))
+	}
+	return r
 }
 
-func newTogether(cores []topology.Core, server, hogs int) *together {
-	t := &together{server: server, hogs: hogs, core: map[int]cpuset.Set{}, running: map[int]int{}, at: kernel.Monotonic()}
+// scene follows which thread runs on each CPU, and adds up the figures of an arm.
+type scene struct {
+	together
+
+	waits   waits
+	running map[int]kernel.Task // by CPU, if known
+	at      time.Duration
+	// later are events after at: some CPUs' events of that time are not read yet.
+	later []kernel.Event
+}
+
+func newScene(cores []topology.Core, sides map[int]side, now time.Duration) *scene {
+	t := &scene{
+		together: together{sides: sides, core: map[int]cpuset.Set{}},
+		waits:    waits{sides: sides, waiting: map[int]*wait{}, processes: map[int]int{}, asleep: map[int]bool{}},
+		running:  map[int]kernel.Task{}, at: now,
+	}
 	for _, c := range cores {
 		for cpu := range c.CPUs.All() {
 			t.core[cpu] = c.CPUs
@@ -104,19 +152,21 @@ func newTogether(cores []topology.Core, server, hogs int) *together {
 	return t
 }
 
-// take adds the switches up to a time, until which all CPUs' switches are known. It retains later switches for the next
-// call.
-func (t *together) take(all []kernel.Switch, until time.Duration) {
-	for _, one := range all {
-		if _, known := t.running[one.CPU]; !known {
-			t.running[one.CPU] = one.Before
+// take adds the events up to a time, until which all CPUs' events are known. It retains later events for the next call.
+func (t *scene) take(all []kernel.Event, until time.Duration) {
+	for _, e := range all {
+		if _, known := t.running[e.CPU]; !known && e.Kind == kernel.Switched {
+			t.running[e.CPU] = e.Before
 		}
 	}
 	all = append(t.later, all...)
-	slices.SortStableFunc(all, func(a, b kernel.Switch) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(all, func(a, b kernel.Event) int { return cmp.Compare(a.At, b.At) })
 	for len(all) > 0 && all[0].At <= until {
 		t.pass(all[0].At)
-		t.running[all[0].CPU] = all[0].Now
+		if all[0].Kind == kernel.Switched {
+			t.running[all[0].CPU] = all[0].Now
+		}
+		t.waits.happens(all[0], t.running)
 		all = all[1:]
 	}
 	t.pass(until)
@@ -124,16 +174,28 @@ func (t *together) take(all []kernel.Switch, until time.Duration) {
 }
 
 // pass adds the time up to now.
-func (t *together) pass(now time.Duration) {
+func (t *scene) pass(now time.Duration) {
 	passed := max(0, now-t.at)
 	t.at += passed
-	for cpu, process := range t.running {
-		if process != t.server {
+	t.together.pass(passed, t.running)
+	t.waits.pass(passed, t.running)
+}
+
+// together adds up how long a server ran, and how long a hog ran on the same core at the same time.
+type together struct {
+	sides       map[int]side
+	core        map[int]cpuset.Set // by CPU
+	ran, beside time.Duration
+}
+
+func (t *together) pass(passed time.Duration, running map[int]kernel.Task) {
+	for cpu, task := range running {
+		if t.sides[task.Process] != online {
 			continue
 		}
 		t.ran += passed
 		for sibling := range t.core[cpu].Remove(cpu).All() {
-			if t.running[sibling] == t.hogs && t.hogs != 0 {
+			if t.sides[running[sibling].Process] == offline {
 				t.beside += passed
 				break
 			}
