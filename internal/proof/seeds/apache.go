@@ -36,7 +36,7 @@ func apacheModules() []string {
 	return []string{"mpm_event", "authz_core", "deflate", "filter"}
 }
 
-func (h host) openApache(ctx context.Context) (_ opened, err error) {
+func (h host) openApache(ctx context.Context) (_ Opened, err error) {
 	if err := bench.Needs("apache2", "apache2-bin"); err != nil {
 		return nil, err
 	}
@@ -49,12 +49,12 @@ func (h host) openApache(ctx context.Context) (_ opened, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.close())
+			err = errors.Join(err, a.Close())
 		}
 	}()
 	err = errors.Join(
 		os.Chmod(a.dir, 0o755), // The workers of apache run as another user.
-		os.WriteFile(filepath.Join(a.dir, "file"), compressible(a.size()), 0o644),
+		os.WriteFile(filepath.Join(a.dir, "file"), compressible(ApacheFile(a.cpus())), 0o644),
 		os.WriteFile(filepath.Join(a.dir, "apache.conf"), a.config(), 0o644))
 	if err != nil {
 		return nil, fmt.Errorf("apache: %w", err)
@@ -62,9 +62,23 @@ func (h host) openApache(ctx context.Context) (_ opened, err error) {
 	return a, nil
 }
 
-// size is that of the document's file for its limit, and less for a smaller limit, so that the load is the same part of
-// the limit.
-func (a *apache) size() int { return apacheFile * a.cpus() / documentCPUs }
+// ApacheFile returns the size of the file that apache compresses, in bytes: that of the document for its limit, and less
+// for a smaller limit, so that the load is the same part of the limit.
+func ApacheFile(cpus int) int { return apacheFile * cpus / documentCPUs }
+
+// ApacheArrivals returns the requests of an arm.
+func ApacheArrivals(a Arm) ([]time.Duration, error) {
+	arrivals, err := load.Pattern{Rate: apacheRate, Batch: apacheBatch, Regular: true, Seed: a.Seed}.Arrivals(a.Duration)
+	if err != nil {
+		return nil, fmt.Errorf("apache: %w", err)
+	}
+	return arrivals, nil
+}
+
+// ApacheLoad describes the load of apache with a limit.
+func ApacheLoad(cpus int) string {
+	return fmt.Sprintf("open loop: %d requests at once, %d times a second, for a file of %d KiB; a limit of %d CPUs", apacheBatch, apacheRate, ApacheFile(cpus)>>10, cpus)
+}
 
 // compressible returns text that compresses to half of its size.
 func compressible(n int) []byte {
@@ -94,18 +108,17 @@ SetOutputFilter DEFLATE
 `, a.address, a.dir, a.dir, a.dir)
 }
 
-func (a *apache) load() string {
-	return fmt.Sprintf("open loop: %d requests at once, %d times a second, for a file of %d KiB; a limit of %d CPUs", apacheBatch, apacheRate, a.size()>>10, a.cpus())
+func (a *apache) Load() string {
+	return ApacheLoad(a.cpus())
 }
 
-func (a *apache) run(ctx context.Context, arm Arm) (v Values, err error) {
-	pattern := load.Pattern{Rate: apacheRate, Batch: apacheBatch, Regular: true, Seed: arm.Seed}
-	arrivals, err := pattern.Arrivals(arm.Duration)
+func (a *apache) Run(ctx context.Context, arm Arm) (v Values, err error) {
+	arrivals, err := ApacheArrivals(arm)
 	if err != nil {
-		return Values{}, fmt.Errorf("apache: %w", err)
+		return Values{}, err
 	}
 	quota := a.quotaOf(a.cpus())
-	if arm.Name == unlimited {
+	if arm.Name == Unlimited {
 		quota = unit.NoLimit
 	}
 	stage, err := bench.Program{
@@ -116,7 +129,7 @@ func (a *apache) run(ctx context.Context, arm Arm) (v Values, err error) {
 		return Values{}, err
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
-	if arm.Name == burst {
+	if arm.Name == Burst {
 		annotations, err := bench.DefaultBurst().Annotations()
 		if err != nil {
 			return Values{}, fmt.Errorf("apache: %w", err)
@@ -143,7 +156,7 @@ func (a *apache) run(ctx context.Context, arm Arm) (v Values, err error) {
 	return v, nil
 }
 
-func (a *apache) close() error {
+func (a *apache) Close() error {
 	if err := os.RemoveAll(a.dir); err != nil {
 		return fmt.Errorf("apache: %w", err)
 	}

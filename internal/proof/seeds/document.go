@@ -1,6 +1,10 @@
 package seeds
 
-import "context"
+import (
+	"context"
+
+	"github.com/berth-project/berth/internal/proof/bench"
+)
 
 // Experiment is what a document prints of an experiment.
 type Experiment struct {
@@ -16,7 +20,7 @@ type Experiment struct {
 	Remark string `json:"remark,omitempty"`
 	// open prepares the arms on this machine. measure takes an experiment that needs none of this package's arms. One of
 	// them is nil.
-	open    func(host, context.Context) (opened, error)
+	open    func(host, context.Context) (Opened, error)
 	measure func(host, context.Context, Measured) (Measured, error)
 }
 
@@ -31,16 +35,16 @@ type Figure struct {
 	Quantile float64 `json:"-"`
 }
 
-// The arms.
+// The arms. An arm whose name ends with Again is the second run of another arm.
 const (
-	defaultPlace = "any CPUs"
-	pinned       = "pinned"
-	scattered    = "other CPUs in turns"
-	limited      = "limit"
-	borrowing    = "static-burst"
-	burst        = "burst"
-	unlimited    = "unlimited"
-	again        = " again"
+	AnyCPUs     = "any CPUs"
+	Pinned      = "pinned"
+	Scattered   = "other CPUs in turns"
+	Limited     = "limit"
+	StaticBurst = "static-burst"
+	Burst       = "burst"
+	Unlimited   = "unlimited"
+	Again       = " again"
 )
 
 const (
@@ -57,7 +61,7 @@ func Experiments() []Experiment {
 		{
 			Name: "nginx", Document: topologyDocument, open: host.openNginx,
 			Load: "wrk --timeout 2s -t 20 -c 100 -d 60s --latency on nginx in a pod of 4 CPUs, on a machine of 104 or 256 CPUs",
-			Arms: []string{defaultPlace, pinned, scattered, defaultPlace + again}, Treated: pinned,
+			Arms: []string{AnyCPUs, Pinned, Scattered, AnyCPUs + Again}, Treated: Pinned,
 			Figures: []Figure{
 				{Name: "requests", Unit: "1/s", Before: 212350.15, After: 305119.06},
 				{Name: "mean", Unit: "us", Before: 600.58, After: 345.79},
@@ -70,14 +74,14 @@ func Experiments() []Experiment {
 		{
 			Name: "cal-pi", Document: topologyDocument, open: host.openPi,
 			Load: "20,000 digits of Pi on 3,000 threads in a pod of 4 CPUs, on a machine of 64 CPUs",
-			Arms: []string{pinned, borrowing, limited, pinned + again}, Treated: borrowing,
+			Arms: []string{Pinned, StaticBurst, Limited, Pinned + Again}, Treated: StaticBurst,
 			Figures: []Figure{{Name: "time", Unit: "ms", Before: 620892, After: 571221}},
 			Remark:  "the document has one run of each arm, and no arm without exclusive CPUs",
 		},
 		{
 			Name: "apache", Document: throttleDocument, open: host.openApache,
 			Load: "wrk2 -t 2 -c 12 -d 120 -R 24 on a file of 1 MiB, compressed by apache in a pod of 4 CPUs",
-			Arms: []string{limited, burst, unlimited, limited + again}, Treated: burst,
+			Arms: []string{Limited, Burst, Unlimited, Limited + Again}, Treated: Burst,
 			Figures: []Figure{{Name: "p99", Unit: "ms", Before: 231.93, After: 99.52, Quantile: 0.99}},
 			Remark:  "the document has no arm without a limit, and so not the latency without throttling",
 		},
@@ -99,8 +103,8 @@ func Experiments() []Experiment {
 				{Name: "p95", Unit: "ms", Before: 1.575515, After: 1.574852, Quantile: 0.95},
 				{Name: "p99", Unit: "ms", Before: 1.67129, After: 1.67129, Quantile: 0.99},
 			},
-			Treated: "idle",
-			Remark:  "printed are the server alone and the server beside hogs. Its second summary contains the requests of the first, and no arm has the hogs without Group Identity",
+			Arms: []string{bench.Alone, bench.DefaultShares, bench.IdleGroup, bench.AloneAgain}, Treated: bench.IdleGroup,
+			Remark: "printed are the server alone and the server beside hogs. Its second summary contains the requests of the first, and no arm has the hogs without Group Identity",
 		},
 		{
 			Name: "redis", Document: nearMemoryDocument, measure: host.redis,

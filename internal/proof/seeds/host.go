@@ -25,16 +25,22 @@ type host struct {
 	machine *topology.Topology
 }
 
-// opened is an experiment that is ready to run.
-type opened interface {
-	// load describes the load on this machine.
-	load() string
-	run(ctx context.Context, a Arm) (Values, error)
-	close() error
+// Opened is an experiment that is ready to run. It is for one goroutine.
+type Opened interface {
+	// Load describes the load, as a part of a sentence.
+	Load() string
+	// Run measures an arm of a repetition.
+	Run(ctx context.Context, a Arm) (Values, error)
+	// Close removes what Run and the opening left.
+	Close() error
 }
 
-// cpus returns how many CPUs a measured group has: those of the documents, or fewer so that as many are left.
-func (h host) cpus() int { return max(1, min(documentCPUs, h.machine.Online.Size()/2)) }
+// Limit returns the limit in CPUs of what is measured on a machine with so many CPUs: that of the documents, or less so
+// that as many CPUs are left.
+func Limit(online int) int { return max(1, min(documentCPUs, online/2)) }
+
+// cpus returns how many CPUs a measured group has.
+func (h host) cpus() int { return Limit(h.machine.Online.Size()) }
 
 // quotaOf is the quota of a limit.
 func (h host) quotaOf(cpus int) unit.Micros { return unit.CPUs(cpus).Quota(bench.Period) }

@@ -24,7 +24,7 @@ type nginx struct {
 	free, clientCPUs cpuset.Set
 }
 
-func (h host) openNginx(ctx context.Context) (_ opened, err error) {
+func (h host) openNginx(ctx context.Context) (_ Opened, err error) {
 	online := h.machine.Online
 	n := &nginx{host: h}
 	for cpu := range online.All() {
@@ -44,7 +44,7 @@ func (h host) openNginx(ctx context.Context) (_ opened, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close())
+			err = errors.Join(err, n.Close())
 		}
 	}()
 	if n.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
@@ -73,11 +73,11 @@ http { access_log off; server { listen %s; location / { return 200 %q; } } }
 `, n.cpus(), n.dir, n.address, strings.Repeat("x", 612))
 }
 
-func (n *nginx) load() string {
+func (n *nginx) Load() string {
 	return fmt.Sprintf("wrk -t %d -c 100 on CPUs %s, nginx with a limit of %d CPUs on CPUs %s", n.clientCPUs.Size(), n.clientCPUs, n.cpus(), n.free)
 }
 
-func (n *nginx) run(ctx context.Context, a Arm) (v Values, err error) {
+func (n *nginx) Run(ctx context.Context, a Arm) (v Values, err error) {
 	stage, err := bench.Program{
 		Name: "nginx", Quota: n.quotaOf(n.cpus()), Address: n.address,
 		Argv: []string{"nginx", "-p", n.dir, "-c", filepath.Join(n.dir, "nginx.conf")},
@@ -87,13 +87,13 @@ func (n *nginx) run(ctx context.Context, a Arm) (v Values, err error) {
 	}
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	cpus := n.free
-	if a.Name == scattered {
+	if a.Name == Scattered {
 		cpus = n.scatter(n.free, n.cpus())
 	}
 	if err := stage.Group().SetCPUs(cpus); err != nil {
 		return Values{}, fmt.Errorf("CPUs of nginx: %w", err)
 	}
-	if a.Name == pinned {
+	if a.Name == Pinned {
 		agent, err := n.pin(ctx, stage, n.cpus(), "", n.clientCPUs)
 		if err != nil {
 			return Values{}, err
@@ -105,11 +105,11 @@ func (n *nginx) run(ctx context.Context, a Arm) (v Values, err error) {
 	if err != nil {
 		return Values{}, err
 	}
-	v, err = parseWrk(said)
+	v, err = ParseWrk(said)
 	return v, err
 }
 
-func (n *nginx) close() error {
+func (n *nginx) Close() error {
 	var errs []error
 	if n.clients != nil {
 		errs = append(errs, n.clients.Close())
@@ -120,8 +120,8 @@ func (n *nginx) close() error {
 	return errors.Join(errs...)
 }
 
-// parseWrk reads the output of wrk with --latency.
-func parseWrk(said string) (Values, error) {
+// ParseWrk reads the figures of nginx from the output of wrk with --latency. The error is bench.ErrChild.
+func ParseWrk(said string) (Values, error) {
 	v := Values{Of: map[string]float64{}, Raw: said}
 	names := map[string]string{"Latency": "mean", "50%": "p50", "75%": "p75", "90%": "p90", "99%": "p99"}
 	for line := range strings.Lines(said) {

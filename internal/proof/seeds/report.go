@@ -133,7 +133,7 @@ func (m *Measured) judge() {
 			if a.Arm == m.Treated {
 				treated = a.Ratio
 			}
-			if len(r.Arms) > 0 && a.Arm == r.Arms[0].Arm+again {
+			if len(r.Arms) > 0 && a.Arm == r.Arms[0].Arm+Again {
 				noise = a.Ratio
 			}
 		}

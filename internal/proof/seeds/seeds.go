@@ -28,8 +28,9 @@ type Options struct {
 	Names []string
 	// Duration is the load time of one arm.
 	Duration time.Duration
-	// Run measures an arm elsewhere than on this host. If it is nil, Run opens each experiment here.
-	Run func(context.Context, Arm) (Values, error)
+	// Open opens an experiment elsewhere than on this host, such as in pods of a cluster. Its error is bench.ErrMissing
+	// where that place cannot have the experiment. If Open is nil, Run opens each experiment here.
+	Open func(ctx context.Context, name string) (Opened, error)
 }
 
 // Arm is one arm of one repetition of an experiment.
@@ -102,19 +103,20 @@ func isMissing(err error) bool {
 // experiment measures one experiment.
 func (o Options) experiment(ctx context.Context, h host, e Experiment) (m Measured, err error) {
 	m = newMeasured(e)
-	if e.measure != nil {
+	open := o.Open
+	switch {
+	case e.Treated == "", open == nil && e.measure != nil: // no arms are known, or they are those of another benchmark
 		return e.measure(h, ctx, m)
+	case open == nil:
+		open = func(ctx context.Context, _ string) (Opened, error) { return e.open(h, ctx) }
 	}
-	run := o.Run
-	if run == nil {
-		opened, err := e.open(h, ctx)
-		if err != nil {
-			return m, err
-		}
-		defer func() { err = errors.Join(err, opened.close()) }()
-		m.Ours, run = opened.load(), opened.run
+	opened, err := open(ctx, e.Name)
+	if err != nil {
+		return m, err
 	}
-	runs, err := o.repeat(ctx, e, run)
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	m.Ours = opened.Load()
+	runs, err := o.repeat(ctx, e, opened.Run)
 	if err != nil {
 		return m, err
 	}

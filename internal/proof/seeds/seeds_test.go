@@ -52,20 +52,37 @@ func invented(a Arm, times float64) Values {
 	return v
 }
 
+// place is an experiment in another place than this host.
+type place struct{ run func(Arm) (Values, error) }
+
+func (place) Load() string                                   { return "a load of the test" }
+func (p place) Run(_ context.Context, a Arm) (Values, error) { return p.run(a) }
+func (place) Close() error                                   { return nil }
+
+// elsewhere opens all experiments in such a place, but for two that it lacks.
+func elsewhere(run func(Arm) (Values, error)) func(context.Context, string) (Opened, error) {
+	return func(_ context.Context, name string) (Opened, error) {
+		if name == "online" || name == "redis" {
+			return nil, fmt.Errorf("%w a place for %s", bench.ErrMissing, name)
+		}
+		return place{run}, nil
+	}
+}
+
 // TestReport measures with invented values, and compares the table, the Markdown and the chart with golden files.
 func TestReport(t *testing.T) {
 	var order []string
 	o := Options{
 		Options: bench.Options{Repetitions: 3, Out: t.TempDir(), Machine: bench.Machine{Kernel: "6.18.0", Arch: "amd64", CPUs: 2, Berth: "test"}},
 		Root:    machine(t), Duration: 12 * time.Second,
-		Run: func(_ context.Context, a Arm) (Values, error) {
+		Open: elsewhere(func(a Arm) (Values, error) {
 			order = append(order, fmt.Sprintf("%s %d %s", a.Experiment, a.Repetition, a.Name))
-			times, differs := map[string]float64{pinned: 0.9, borrowing: 0.8, burst: 0.5, unlimited: 0.45, scattered: 1.5}[a.Name]
+			times, differs := map[string]float64{Pinned: 0.9, StaticBurst: 0.8, Burst: 0.5, Unlimited: 0.45, Scattered: 1.5}[a.Name]
 			if !differs {
 				times = 1
 			}
 			return invented(a, times), nil
-		},
+		}),
 	}
 	r, err := Run(t.Context(), o)
 	if err != nil {
@@ -120,12 +137,12 @@ func TestFailures(t *testing.T) {
 	run := func(ctx context.Context, failure error, names ...string) (*Report, error) {
 		return Run(ctx, Options{
 			Options: bench.Options{Repetitions: 2}, Root: machine(t), Duration: time.Second, Names: names,
-			Run: func(_ context.Context, a Arm) (Values, error) {
+			Open: elsewhere(func(a Arm) (Values, error) {
 				if a.Experiment == "nginx" {
 					return Values{}, failure
 				}
 				return invented(a, 1), nil
-			},
+			}),
 		})
 	}
 	r, err := run(ctx, broken, "nginx", "cal-pi")
@@ -191,13 +208,13 @@ func TestParseWrk(t *testing.T) {
 Requests/sec: 121425.19
 Transfer/sec:     17.14MB
 `
-	v, err := parseWrk(said)
+	v, err := ParseWrk(said)
 	want := map[string]float64{"requests": 121425.19, "mean": 4200, "p50": 576, "p75": 615, "p90": 807, "p99": 81660}
 	if diff := cmp.Diff(want, v.Of); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	for _, other := range []string{"", "unable to connect to 127.0.0.1:1 Connection refused\n", strings.Replace(said, "99%", "98%", 1)} {
-		if _, err := parseWrk(other); !errors.Is(err, bench.ErrChild) {
+		if _, err := ParseWrk(other); !errors.Is(err, bench.ErrChild) {
 			t.Errorf("%q: error %v", other, err)
 		}
 	}
@@ -209,7 +226,7 @@ func TestPrinted(t *testing.T) {
 		if len(e.Figures) == 0 || e.Load == "" || e.Document == "" {
 			t.Errorf("%+v is incomplete", e)
 		}
-		if n := len(e.Arms); n > 0 && (e.Arms[n-1] != e.Arms[0]+again || e.Treated == "") {
+		if n := len(e.Arms); n > 0 && (e.Arms[n-1] != e.Arms[0]+Again || e.Treated == "") {
 			t.Errorf("%s: arms %q", e.Name, e.Arms)
 		}
 		for _, f := range e.Figures {

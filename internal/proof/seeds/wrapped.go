@@ -17,9 +17,6 @@ func (h host) profiles(_ context.Context, m Measured) (Measured, error) {
 
 // online measures a server beside hogs, as bench interference does.
 func (h host) online(ctx context.Context, m Measured) (Measured, error) {
-	if h.Run != nil {
-		return m, notThere()
-	}
 	o := bench.InterferenceOptions{
 		Options: h.under("online"), Place: h.Place, Root: h.Root, Duration: h.Duration, Work: bench.DefaultVictimWork,
 		Pattern: load.Pattern{Rate: bench.DefaultVictimRate * float64(h.Machine.CPUs), Batch: 1, Seed: 1},
@@ -29,6 +26,10 @@ func (h host) online(ctx context.Context, m Measured) (Measured, error) {
 		return m, fmt.Errorf("as bench interference: %w", err)
 	}
 	m.Ours = fmt.Sprintf("%.0f requests of %d us a second in an open loop, beside %d hogs (bench interference)", r.Setup.RequestsPerSec, r.Setup.WorkMicros, r.Setup.Hogs)
+	m.Arms = nil
+	for _, arm := range r.Arms {
+		m.Arms = append(m.Arms, arm.Name)
+	}
 	for i := range m.Results {
 		result := &m.Results[i]
 		for _, arm := range r.Arms {
@@ -43,9 +44,6 @@ func (h host) online(ctx context.Context, m Measured) (Measured, error) {
 
 // redis measures Redis on local, remote and moved pages, as bench locality --redis does.
 func (h host) redis(ctx context.Context, m Measured) (Measured, error) {
-	if h.Run != nil {
-		return m, notThere()
-	}
 	o := bench.LocalityOptions{
 		Options: h.under("redis"), Place: h.Place, Root: h.Root,
 		Redis: bench.RedisLoad{Keys: 1_000_000, Size: 4096, Requests: 2_000_000, Clients: []int{500, 10_000}},
@@ -75,11 +73,6 @@ func (h host) redis(ctx context.Context, m Measured) (Measured, error) {
 // redisArms begin with the reference.
 func redisArms() []string {
 	return []string{bench.Mixed, bench.MixedMoved, bench.AllLocal, bench.AllRemote, bench.MixedAgain}
-}
-
-// notThere is why a cluster has no such experiment.
-func notThere() error {
-	return fmt.Errorf("%w a host of one's own: this experiment does not run in a cluster", bench.ErrMissing)
 }
 
 // under are the options of a benchmark whose files are in a directory of their own.
