@@ -247,6 +247,10 @@ demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: p
 bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --duration, --out DIR; PEER: the command of another agent)
 	@$(call as_root,$(TOUR) bench --version '$(VERSION)' $(if $(PEER),--peer-command '$(PEER)') $(BENCHARGS))
 
+.PHONY: bench-seeds
+bench-seeds: cluster ## the experiments of `berth bench seeds` with pods of that cluster (BENCHARGS: --reps, --duration, --out DIR, then names)
+	@$(call as_root,$(TOUR) seeds --version '$(VERSION)' $(BENCHARGS))
+
 .PHONY: lint
 lint: check-go ## golangci-lint, with the rules of .golangci.yml, in every module
 	@red=0; for module in . $(MODULES); do \

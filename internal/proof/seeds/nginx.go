@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,20 +23,23 @@ type nginx struct {
 	clients      *scratch.Group
 	// free are the CPUs that nginx may have, beside those of the clients.
 	free, clientCPUs cpuset.Set
+	// cpus is the limit of nginx.
+	cpus int
 }
 
 func (h host) openNginx(ctx context.Context) (_ Opened, err error) {
 	online := h.machine.Online
-	n := &nginx{host: h}
+	clients, cpus, err := NginxShare(online.Size())
+	if err != nil {
+		return nil, err
+	}
+	n := &nginx{host: h, cpus: cpus}
 	for cpu := range online.All() {
-		if n.free = n.free.Add(cpu); n.free.Size() == online.Size()-max(1, online.Size()/4) {
+		if n.free = n.free.Add(cpu); n.free.Size() == online.Size()-clients {
 			break
 		}
 	}
 	n.clientCPUs = online.Difference(n.free)
-	if n.free.Size() < 2 || n.clientCPUs.IsEmpty() {
-		return nil, fmt.Errorf("%w three CPUs: two for nginx to choose from, and one for wrk", bench.ErrMissing)
-	}
 	if err := errors.Join(bench.Needs("nginx", "nginx"), bench.Needs("wrk", "wrk")); err != nil {
 		return nil, err
 	}
@@ -50,7 +54,7 @@ func (h host) openNginx(ctx context.Context) (_ Opened, err error) {
 	if n.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
 		return nil, fmt.Errorf("nginx: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(n.dir, "nginx.conf"), n.config(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(n.dir, "nginx.conf"), []byte(NginxConfig(n.cpus, n.dir, n.address)), 0o600); err != nil {
 		return nil, fmt.Errorf("nginx: %w", err)
 	}
 	if n.clients, err = scratch.New(h.Place.Host, h.Place.Parent, scratch.Name("bench-clients")); err != nil {
@@ -62,24 +66,40 @@ func (h host) openNginx(ctx context.Context) (_ Opened, err error) {
 	return n, nil
 }
 
-// cpus is at most half of the free CPUs, so that there is a choice.
-func (n *nginx) cpus() int { return min(documentCPUs, n.free.Size()/2) }
-
-// config is that of a server with a worker for each CPU, which answers with a page as long as nginx's own.
-func (n *nginx) config() []byte {
-	return fmt.Appendf(nil, `daemon off; user root; worker_processes %d; pid %s/pid; error_log /dev/null;
+// NginxConfig returns the configuration of a server with so many workers, which answers with a page as long as nginx's
+// own. The directory gets its PID file.
+func NginxConfig(workers int, dir, listen string) string {
+	return fmt.Sprintf(`daemon off; user root; worker_processes %d; pid %s/pid; error_log /dev/null;
 events { worker_connections 1024; }
 http { access_log off; server { listen %s; location / { return 200 %q; } } }
-`, n.cpus(), n.dir, n.address, strings.Repeat("x", 612))
+`, workers, dir, listen, strings.Repeat("x", 612))
+}
+
+// Wrk returns the command of an arm's clients.
+func Wrk(threads int, a Arm, url string) []string {
+	return []string{
+		"wrk", "--timeout", "2s", "--latency", "-t", strconv.Itoa(threads), "-c", "100",
+		"-d", fmt.Sprintf("%.0fs", max(1, a.Duration.Seconds())), url,
+	}
+}
+
+// NginxShare divides a machine with so many CPUs between the clients and nginx, which may have at most half of the rest,
+// so that there is a choice. The error is bench.ErrMissing.
+func NginxShare(online int) (clients, limit int, err error) {
+	clients = max(1, online/4)
+	if online-clients < 2 {
+		return 0, 0, fmt.Errorf("%w three CPUs: two for nginx to choose from, and one for wrk", bench.ErrMissing)
+	}
+	return clients, min(documentCPUs, (online-clients)/2), nil
 }
 
 func (n *nginx) Load() string {
-	return fmt.Sprintf("wrk -t %d -c 100 on CPUs %s, nginx with a limit of %d CPUs on CPUs %s", n.clientCPUs.Size(), n.clientCPUs, n.cpus(), n.free)
+	return fmt.Sprintf("wrk -t %d -c 100 on CPUs %s, nginx with a limit of %d CPUs on CPUs %s", n.clientCPUs.Size(), n.clientCPUs, n.cpus, n.free)
 }
 
 func (n *nginx) Run(ctx context.Context, a Arm) (v Values, err error) {
 	stage, err := bench.Program{
-		Name: "nginx", Quota: n.quotaOf(n.cpus()), Address: n.address,
+		Name: "nginx", Quota: n.quotaOf(n.cpus), Address: n.address,
 		Argv: []string{"nginx", "-p", n.dir, "-c", filepath.Join(n.dir, "nginx.conf")},
 	}.Open(ctx, n.Place)
 	if err != nil {
@@ -88,20 +108,19 @@ func (n *nginx) Run(ctx context.Context, a Arm) (v Values, err error) {
 	defer func() { err = errors.Join(err, stage.Close()) }()
 	cpus := n.free
 	if a.Name == Scattered {
-		cpus = n.scatter(n.free, n.cpus())
+		cpus = n.scatter(n.free, n.cpus)
 	}
 	if err := stage.Group().SetCPUs(cpus); err != nil {
 		return Values{}, fmt.Errorf("CPUs of nginx: %w", err)
 	}
 	if a.Name == Pinned {
-		agent, err := n.pin(ctx, stage, n.cpus(), "", n.clientCPUs)
+		agent, err := n.pin(ctx, stage, n.cpus, "", n.clientCPUs)
 		if err != nil {
 			return Values{}, err
 		}
 		defer func() { err = errors.Join(err, agent.Remove()) }()
 	}
-	said, err := bench.Output(ctx, n.clients, "wrk", "--timeout", "2s", "--latency", "-t", fmt.Sprint(n.clientCPUs.Size()), "-c", "100",
-		"-d", fmt.Sprintf("%.0fs", max(1, a.Duration.Seconds())), "http://"+n.address+"/")
+	said, err := bench.Output(ctx, n.clients, Wrk(n.clientCPUs.Size(), a, "http://"+n.address+"/")...)
 	if err != nil {
 		return Values{}, err
 	}

@@ -112,11 +112,11 @@ func (b *benchmark) run(ctx context.Context) error {
 }
 
 // settle creates the namespace and fails if it contains pods.
-func (b *benchmark) settle(ctx context.Context) error {
-	if err := b.space(ctx); err != nil {
+func (t *tour) settle(ctx context.Context) error {
+	if err := t.space(ctx); err != nil {
 		return err
 	}
-	pods, err := b.mine(ctx)
+	pods, err := t.mine(ctx)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/value/unit"
@@ -58,12 +59,12 @@ func (b *benchmark) arm(ctx context.Context, a bench.Arm) (outcome bench.Outcome
 			return bench.Outcome{}, err
 		}
 	}
-	defer func() { err = errors.Join(err, b.gone()) }() //nolint:contextcheck // also after ctx ended
+	defer func() { err = errors.Join(err, b.gone(server)) }() //nolint:contextcheck // also after ctx ended
 	pod, err := b.serve(ctx, a)
 	if err != nil {
 		return bench.Outcome{}, err
 	}
-	m, err := b.open(pod)
+	m, err := openMeters(b.host, pod)
 	if err != nil {
 		return bench.Outcome{}, err
 	}
@@ -225,17 +226,17 @@ func answers(ctx context.Context, address string) error {
 	}
 }
 
-// open opens the groups of the server.
-func (b *benchmark) open(pod *v1.Pod) (m meters, err error) {
+// openMeters opens the groups of a pod of one container.
+func openMeters(host *cgroup.Host, pod *v1.Pod) (m meters, err error) {
 	name, err := group(pod)
 	if err != nil {
 		return m, err
 	}
 	m.group = name
-	if m.container, err = bench.OpenMeter(b.host, name); err != nil {
+	if m.container, err = bench.OpenMeter(host, name); err != nil {
 		return m, err
 	}
-	if m.pod, err = bench.OpenMeter(b.host, path.Dir(name)); err != nil {
+	if m.pod, err = bench.OpenMeter(host, path.Dir(name)); err != nil {
 		return m, errors.Join(err, m.container.Close())
 	}
 	return m, nil

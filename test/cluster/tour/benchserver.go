@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -53,14 +54,23 @@ func (b *benchmark) serve(ctx context.Context, a bench.Arm) (*v1.Pod, error) {
 	if a.Name == bench.Peer {
 		b.peer.dress(&pod.ObjectMeta)
 	}
-	pods := b.client.CoreV1().Pods(namespace)
+	return b.start(ctx, pod)
+}
+
+// start creates a pod and waits until it runs or has completed.
+func (t *tour) start(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	pods := t.client.CoreV1().Pods(namespace)
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	if runs, err := b.await(ctx, runLimit); err != nil || !runs {
-		return nil, fmt.Errorf("the server does not run after %s: %w", runLimit, err)
+	if runs, err := t.await(ctx, runLimit); err != nil || !runs {
+		why := "-"
+		if is, err := pods.Get(ctx, pod.Name, metav1.GetOptions{}); err == nil {
+			why = reason(is)
+		}
+		return nil, errors.Join(fmt.Errorf("pod %s does not run after %s: %s", pod.Name, runLimit, why), err)
 	}
-	return pods.Get(ctx, server, metav1.GetOptions{})
+	return pods.Get(ctx, pod.Name, metav1.GetOptions{})
 }
 
 // group returns the control group of the server's container, as the kubelet of this cluster creates it with the
@@ -73,23 +83,28 @@ func group(pod *v1.Pod) (string, error) {
 	return path.Join(strings.TrimPrefix(local.Group, "/"), "kubepods", strings.ToLower(string(pod.Status.QOSClass)), "pod"+string(pod.UID), id), nil
 }
 
-// gone deletes the server and waits until the kubelet has removed it.
-func (b *benchmark) gone() error {
+// gone deletes pods and waits until the kubelet has removed them.
+func (t *tour) gone(names ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
 	defer cancel()
-	pods := b.client.CoreV1().Pods(namespace)
-	if err := pods.Delete(ctx, server, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	for {
-		_, err := pods.Get(ctx, server, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err := load.Pause(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("the server does not end: %w", err)
+	pods := t.client.CoreV1().Pods(namespace)
+	for _, name := range names {
+		if err := pods.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
 		}
 	}
+	for _, name := range names {
+		for {
+			_, err := pods.Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				break
+			}
+			if err := load.Pause(ctx, 200*time.Millisecond); err != nil {
+				return fmt.Errorf("pod %s does not end: %w", name, err)
+			}
+		}
+	}
+	return nil
 }
 
 // writes returns the agent's own count of writes to files of the server's container, without those to the pod's group.

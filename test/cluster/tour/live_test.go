@@ -26,39 +26,14 @@ import (
 // TestSecondNode applies the unchanged manifests of the documentation to a cluster with a node that has two NUMA nodes,
 // SMT and cgroup v2. It compares the kernel's masks with the placements, and causes faults on that node.
 func TestSecondNode(t *testing.T) {
-	programs := found(t)
-	up := func(args ...string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), programs.LocalCluster, args...)
-		cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("localcluster %s: %v", args, err)
-		}
-	}
-	if !borrowed() {
-		t.Cleanup(func() {
-			if err := local.Down(context.WithoutCancel(t.Context()), t.Output()); err != nil {
-				t.Error(err)
-			}
-		})
-		up("up")
-	}
-	up("vm")
-	c, err := local.Running()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := kubernetes.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tour := &tour{out: t.Output(), cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig(), loaded: loaded / 5}
+	tour := inCluster(t)
+	localcluster(t, "vm")
+	c := tour.cluster
 	batches := 0
 	tour.shown = func(ctx context.Context, b batch) error {
 		batches++
 		return errors.Join(tour.pinned(ctx), tour.bursts(ctx, b))
 	}
-	defer tour.leave()
 	if err := tour.space(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +52,8 @@ func TestSecondNode(t *testing.T) {
 	other := &second{tour: tour, node: node}
 	t.Run("Machine", other.machine)
 	t.Run("Commands", other.commands)
+	t.Run("Nginx", other.nginx)
+	other.clean(t)
 	t.Run("Open", other.open)
 	other.clean(t)
 	t.Run("Churn", other.churn)
@@ -89,6 +66,45 @@ func TestSecondNode(t *testing.T) {
 	other.clean(t)
 	t.Run("MemoryLocality", other.locality)
 	t.Run("Shutdown", other.shutdown)
+}
+
+// inCluster returns a tour of the running cluster, or of one that ends with the test.
+func inCluster(t *testing.T) *tour {
+	t.Helper()
+	programs := found(t)
+	if !borrowed() {
+		t.Cleanup(func() {
+			if err := local.Down(context.WithoutCancel(t.Context()), t.Output()); err != nil {
+				t.Error(err)
+			}
+		})
+		localcluster(t, "up")
+	}
+	c, err := local.Running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tour := &tour{out: t.Output(), cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig(), loaded: loaded / 5}
+	t.Cleanup(tour.leave)
+	return tour
+}
+
+// localcluster runs the program as a user does.
+func localcluster(t *testing.T, args ...string) {
+	t.Helper()
+	programs, err := cluster.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), programs.LocalCluster, args...)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("localcluster %s: %v", args, err)
+	}
 }
 
 // borrowed reports whether the test uses the running cluster and leaves it running.

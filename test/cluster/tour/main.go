@@ -1,9 +1,11 @@
 // Program tour shows, in the cluster of `make cluster`, what Berth does with the manifests of ACK's and Koordinator's
-// documentation: placements, masks, events, and a CPU burst before and after. `make demo-cluster` runs it. It deletes
-// the objects that it creates, and leaves the cluster running.
+// documentation: placements, masks, events, and a CPU burst before and after. `make demo-cluster` runs it,
+// `make bench-cluster` and `make bench-seeds` run its benchmarks. It deletes the objects that it creates, and leaves the
+// cluster running.
 //
 //	tour            the whole tour
 //	tour bench …    the load of `berth bench burst` with the server as a pod; --help lists the flags
+//	tour seeds …    the experiments of `berth bench seeds` with pods; --help lists the flags
 package main
 
 import (
@@ -49,16 +51,30 @@ func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return t.all(ctx)
 	}
-	if args[0] != "bench" {
-		return fmt.Errorf("usage: tour | tour bench [flags]; not %q", args)
-	}
-	b, err := parseBench(args[1:], os.Stderr)
+	err = t.measure(ctx, args[0], args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return nil
 	}
-	if err != nil {
-		return err
+	return err
+}
+
+// measure runs a benchmark by its name.
+func (t *tour) measure(ctx context.Context, name string, args []string) error {
+	switch name {
+	case "bench":
+		b, err := parseBench(args, os.Stderr)
+		if err != nil {
+			return err
+		}
+		b.tour = t
+		return b.run(ctx)
+	case "seeds":
+		b, err := parseSeeds(args, os.Stderr)
+		if err != nil {
+			return err
+		}
+		b.tour = t
+		return b.run(ctx)
 	}
-	b.tour = t
-	return b.run(ctx)
+	return fmt.Errorf("usage: tour | tour bench [flags] | tour seeds [flags] [NAME]...; not %q", name)
 }

@@ -3,13 +3,18 @@
 //
 //	limit       number of digits (default 20000)
 //	threadNum   number of threads that share the work (default 1)
+//	seconds     how long to compute again and again: then the time is the mean, and the CPUs that the kernel permits are
+//	            printed before and after (default: compute once)
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/proof/load"
@@ -31,6 +36,9 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	if _, set := os.LookupEnv("seconds"); set {
+		return repeat(digits, threads)
+	}
 	fmt.Printf("computing Pi with %d Threads...", threads)
 	load.LetRun(threads)
 	start := time.Now()
@@ -42,6 +50,43 @@ func run() error {
 	}
 	fmt.Println("finished!")
 	return nil
+}
+
+// repeat computes again and again.
+func repeat(digits, threads int) error {
+	seconds, err := number("seconds", 1)
+	if err != nil {
+		return err
+	}
+	before, err := permitted()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%scomputing Pi with %d Threads...\n", before, threads)
+	took, err := load.TimePi(context.Background(), digits, threads, time.Duration(seconds)*time.Second)
+	if err != nil {
+		return err
+	}
+	after, err := permitted()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("computed the first %d digets of pi in %d ms!\n%s", digits, took.Milliseconds(), after)
+	return nil
+}
+
+// permitted returns the line of /proc/self/status with the CPUs that the kernel permits this program.
+func permitted() (string, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "Cpus_allowed_list:") {
+			return line, nil
+		}
+	}
+	return "", errors.New("/proc/self/status has no Cpus_allowed_list")
 }
 
 // number returns an environment variable as a number from 1 to a million.
