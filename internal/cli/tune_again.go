@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/capability/tune/profile"
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/driver/systemd"
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
@@ -92,6 +93,11 @@ func newTuneAheadCommand(g *globals) *cobra.Command {
 			record, is, err := tuner.Load(job.host.Dir)
 			if err != nil || !is || record.Phase != tuner.Committed { // what is due may take long, and waits for apply
 				return err
+			}
+			if job.host.Units != nil {
+				patient := systemd.NewPatient()
+				defer patient.Close()
+				job.host.Units = patient
 			}
 			return job.with(func(u *tuner.Tuner) error {
 				seen := len(u.Notes())

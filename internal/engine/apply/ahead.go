@@ -15,13 +15,26 @@ import (
 func (a *Applier) Ahead(changes []plan.Change) []Result {
 	call := a.open()
 	defer call.close()
-	results := make([]Result, 0, len(changes))
-	for _, c := range changes {
-		r := Result{Change: c}
+	results := make([]Result, len(changes))
+	absent := make([]bool, len(changes)) // before the first change: systemd makes the group of a unit for its first list
+	for i, c := range changes {
+		_, _, err := call.read(c.Target)
+		results[i].Change = c
+		if absent[i] = errors.Is(err, ErrGone) && a.values.Recurs(c.Target); !absent[i] && err != nil {
+			results[i].Err = fmt.Errorf("%s: %w", c, err)
+		}
+	}
+	for i, c := range changes {
+		if !absent[i] {
+			continue
+		}
+		r := &results[i]
 		if r.Effective, r.Wrote, r.Err = a.ahead(call, c); r.Err != nil {
+			if !r.Wrote {
+				c.From = r.Effective
+			}
 			r.Err = fmt.Errorf("%s: %w", c, r.Err)
 		}
-		results = append(results, r)
 	}
 	return results
 }
@@ -29,11 +42,8 @@ func (a *Applier) Ahead(changes []plan.Change) []Result {
 // ahead makes one change of a record. It returns the value that is on record then, and whether it was changed.
 func (a *Applier) ahead(call *call, c plan.Change) (has plan.Value, wrote bool, err error) {
 	recorder, ok := offers[Recorder](call, c.Target)
-	if !ok || !a.values.Recurs(c.Target) {
+	if !ok {
 		return "", false, nil
-	}
-	if _, _, err := call.read(c.Target); !errors.Is(err, ErrGone) {
-		return "", false, err
 	}
 	has, recorded, err := recorder.Recorded(c.Target, c.Value)
 	if err != nil || !recorded || a.values.Same(c.Target, has, c.Value) {

@@ -337,6 +337,7 @@ func (h *host) cut(t *testing.T) {
 	found := strings.Split(h.before, "\n")
 	found[lists], found[lists+1] = "0-1", "0"
 	found = slices.DeleteFunc(found, func(line string) bool { return line == "member" }) // the slice may have got its file
+	t.Log(h.sh(t, "journalctl -b -u "+aheadUnit+" --no-pager"))
 	h.expect(t, "the unit found", "grep -vx member /run/earlier", strings.Join(append(found, "verify: 4"), "\n"))
 	h.expect(t, "the unit before it", "systemctl show -P Result "+aheadUnit+"; systemctl show -P ActiveState "+aheadUnit, "success\nactive")
 	h.eventually(t, "the agent runs again", agent, runs)

@@ -26,8 +26,8 @@ const (
 	group   = "system.slice/db.service"
 )
 
-// registry is a systemd with one unit. It has the lists of the unit on record, and writes them to its group while the
-// unit runs.
+// registry is a systemd with one unit. It has the lists of the unit on record, and writes them to its group. The first
+// list makes the group, also of a unit that does not run, as in unit_realize_cgroup of systemd.
 type registry struct {
 	*host
 
@@ -38,7 +38,9 @@ type registry struct {
 
 func (r *registry) SetList(_ string, k cgroup.Knob, v cgroup.Value) error {
 	r.lists[k] = v
-	if _, err := os.Stat(r.plain.Path(service)); err == nil && v != cgroup.Inherit {
+	if _, err := os.Stat(r.plain.Path(service)); err != nil {
+		r.realize()
+	} else if v != cgroup.Inherit {
 		r.list(k)
 	}
 	return nil
@@ -74,12 +76,16 @@ func (r *registry) Asked(_ string, k cgroup.Knob) (cpuset.Set, error) {
 	return r.asks, nil
 }
 
-// start starts the unit, with the lists on record.
-func (r *registry) start() {
+func (r *registry) realize() {
 	r.write(service+"/cgroup.controllers", "cpuset\n")
 	r.write(service+"/cgroup.procs", "")
 	r.list(cgroup.KnobCPUs)
 	r.list(cgroup.KnobMems)
+}
+
+// start starts the unit, with the lists on record.
+func (r *registry) start() {
+	r.realize()
 	r.given = append(r.given, fmt.Sprintf("%s/%s", r.lists[cgroup.KnobCPUs], r.lists[cgroup.KnobMems]))
 }
 

@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,12 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// busTimeout bounds one call to systemd.
-const busTimeout = 2 * time.Second
+// busTimeout bounds one call to systemd, also the connection. At the beginning of a boot systemd is busy for longer, and
+// nothing else waits for a Conn then (NewPatient).
+const (
+	busTimeout = 2 * time.Second
+	bootWait   = 10 * time.Second
+)
 
 // bus is the part of a connection to systemd that a Conn uses.
 type bus interface {
@@ -31,6 +36,8 @@ type bus interface {
 // and again after a failed call. It is safe for concurrent use.
 type Conn struct {
 	dial func() (bus, error)
+	// longest bounds one call, busTimeout if it is 0.
+	longest time.Duration
 
 	mu  sync.Mutex
 	bus bus
@@ -51,12 +58,17 @@ func Find() *Later {
 }
 
 // New returns a Conn that is not connected yet.
-func New() *Conn { return &Conn{dial: dial} }
+func New() *Conn { return &Conn{dial: func() (bus, error) { return dial(busTimeout) }} }
 
-// dial connects within busTimeout. A connection ends with its context, so the context must outlive the call.
-func dial() (bus, error) {
+// NewPatient returns a Conn as New does, whose calls wait longer for systemd: it is for the beginning of a boot.
+func NewPatient() *Conn {
+	return &Conn{dial: func() (bus, error) { return dial(bootWait) }, longest: bootWait}
+}
+
+// dial connects within a time. A connection ends with its context, so the context must outlive the call.
+func dial(within time.Duration) (bus, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	late := time.AfterFunc(busTimeout, cancel)
+	late := time.AfterFunc(within, cancel)
 	conn, err := sd.NewSystemdConnectionContext(ctx)
 	if err == nil && late.Stop() {
 		return lasting{conn, cancel}, nil
@@ -144,7 +156,7 @@ func (s *Conn) set(unit string, properties ...sd.Property) error {
 // call makes one call, and connects first if necessary. After a failed call it closes the connection. The error matches
 // cgroupfile.ErrNoUnits if systemd cannot be reached or did not answer in time.
 func (s *Conn) call(do func(context.Context, bus) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), busTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(s.longest, busTimeout))
 	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
