@@ -185,7 +185,12 @@ func (t treeFiles) ReadFile(name string) ([]byte, error) { return fs.ReadFile(t.
 
 // readBoot reads how the host boots, if the profile has boot arguments.
 func readBoot(tree fs.FS, args []string, facts knob.Facts) (tune.Boot, error) {
-	b := tune.Boot{Want: args, Cmdline: facts.Cmdline}
+	b := tune.Boot{Want: args, Cmdline: facts.Cmdline, Made: map[string]string{}}
+	for _, arg := range args {
+		if made, booted := bootargs.InForce(tree, arg); booted && made != arg {
+			b.Made[arg] = made
+		}
+	}
 	if _, isRecording := tree.(*topology.Recording); len(args) == 0 || isRecording {
 		return b, nil // a recording has no files of a boot loader
 	}

@@ -114,15 +114,17 @@ func movedRows() string {
 	return rows
 }
 
-// TestFindingsAreDocumented compares the codes that lint adds with the codes on the page, in both directions.
+// TestFindingsAreDocumented compares the codes that lint and plan add with the codes on the page, in both directions.
 func TestFindingsAreDocumented(t *testing.T) {
-	source, err := os.ReadFile(root + "/internal/capability/tune/profile/lint.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	made, said := map[string]bool{}, map[string]bool{}
-	for _, match := range regexp.MustCompile(`l\.add\("([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1) {
-		made[match[1]] = true
+	for _, file := range []string{"profile/lint.go", "boot.go"} {
+		source, err := os.ReadFile(root + "/internal/capability/tune/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?:l\.add\(|Code: )"([a-z0-9-]+)"`).FindAllStringSubmatch(string(source), -1) {
+			made[match[1]] = true
+		}
 	}
 	page := documents(t)["docs/tune.md"]
 	_, after, _ := strings.Cut(page, "| Finding | Means |")

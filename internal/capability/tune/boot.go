@@ -3,9 +3,11 @@ package tune
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/internal/capability/tune/profile"
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	"github.com/berth-project/berth/internal/linux/knob"
 )
@@ -16,6 +18,8 @@ type Boot struct {
 	Want []string
 	// Cmdline are the arguments of the running kernel.
 	Cmdline []string
+	// Made is, by desired argument, the argument with the CPUs that the kernel has instead, where these differ.
+	Made map[string]string
 	// Files is the change in the files of the boot loader, and Err why it is not known. Both are nil if the tree has no
 	// such files, as in a recording.
 	Files *bootargs.Plan
@@ -75,6 +79,19 @@ func boot(arg string, b Boot) Setting {
 		row.Why = fmt.Sprintf("the next boot after a change of the files of %s brings it", b.Files.Loader)
 	}
 	return row
+}
+
+// otherCPUs returns a finding for each argument in effect of which the kernel made other CPUs. The next boot does not
+// change that, so the argument's row has nothing to write.
+func otherCPUs(b Boot) []profile.Finding {
+	var all []profile.Finding
+	for _, arg := range slices.Sorted(maps.Keys(b.Made)) {
+		all = append(all, profile.Finding{
+			Code: "boot-cpus", Severity: profile.Warning,
+			Text: fmt.Sprintf("the running kernel was booted with %s and made %s of it", arg, b.Made[arg]),
+		})
+	}
+	return all
 }
 
 func adds(f bootargs.File, arg string) bool {

@@ -86,7 +86,7 @@ type Host struct {
 
 // Make returns the plan of a profile on a host. findings come from Lint.
 func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
-	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: findings, Boot: h.Boot}
+	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: append(findings, otherCPUs(h.Boot)...), Boot: h.Boot}
 	for _, s := range b.Settings {
 		for _, f := range h.Survey[s.Knob.Name] {
 			if f.Dormant { // the program that brings the CPUs back applies again

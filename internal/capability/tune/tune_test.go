@@ -409,6 +409,22 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestOtherCPUs checks that a plan names the CPUs that the kernel made of an argument. No boot is necessary for it.
+func TestOtherCPUs(t *testing.T) {
+	booted := []string{"nohz_full=0-3", "isolcpus=2-3"}
+	at := tune.Host{Boot: tune.Boot{Cmdline: booted, Made: map[string]string{"nohz_full=0-3": "nohz_full=1-3"}}}
+	p := tune.Make(profile.Bound{Name: "p", Boot: booted}, at, []profile.Finding{})
+	want := []profile.Finding{{Code: "boot-cpus", Severity: profile.Warning, Text: "the running kernel was booted with nohz_full=0-3 and made nohz_full=1-3 of it"}}
+	if diff := cmp.Diff(want, p.Findings); diff != "" {
+		t.Error(diff)
+	}
+	for _, s := range p.Settings {
+		if !s.Stands() || s.Reboot {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // TestUnitsInEachOther checks two units of a profile that have threads in common. Only one of them may set a policy,
 // because otherwise each would record the other's policy as the original.
 func TestUnitsInEachOther(t *testing.T) {
