@@ -257,6 +257,10 @@ func exitCodeOf(err error) int {
 
 // TestLiveRunEnds: exit codes and signals of the command are passed on, and an ignored interrupt stays ignored.
 func TestLiveRunEnds(t *testing.T) {
+	// A background shell may have started the test with interrupts ignored, which commands would inherit.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
 	for _, code := range []int{0, 1, 4, 77} {
 		cmd := runs(t, fmt.Sprint("exit ", code), "--policy", "other")
 		err := cmd.Run()
