@@ -9,13 +9,23 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
-// Cases are the live tests of one package.
+// Cases are the live tests of one package, or its benchmarks.
 type Cases struct {
 	Package string   // Directory in the module, with slashes.
-	Tests   []string // Names of the Test functions.
+	Tests   []string // Names of the Test functions, or of the Benchmark functions if Rounds is set.
+	Rounds  int      // How often a benchmark runs its loop.
+}
+
+// arguments returns the arguments of the test binary that select the cases.
+func (c Cases) arguments() []string {
+	if c.Rounds == 0 {
+		return []string{"-test.run=" + pattern(c.Tests)}
+	}
+	return []string{"-test.run=^$", "-test.bench=" + pattern(c.Tests), "-test.benchtime=" + strconv.Itoa(c.Rounds) + "x"}
 }
 
 // Find returns the live tests of the module at source: the Test functions in files named

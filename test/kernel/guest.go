@@ -61,7 +61,7 @@ func (g *Guest) TestsWith(ctx context.Context, c Cases, stride int, j job.Job) e
 	if err := g.tree(c.Package, j.Dir, "testdata"); err != nil {
 		return err
 	}
-	j.Argv = []string{binary, "-test.v", "-test.timeout=" + limit(stride).String(), "-test.run=" + pattern(c.Tests)}
+	j.Argv = append([]string{binary, "-test.v", "-test.timeout=" + limit(stride).String()}, c.arguments()...)
 	g.Job(j)
 	return nil
 }

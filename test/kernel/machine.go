@@ -15,6 +15,10 @@ type Machine struct {
 	Threads int // Per core.
 	Nodes   int // NUMA nodes; each gets an equal share of consecutive CPUs.
 	MiB     int // Memory of the whole machine, in equal shares.
+
+	// Counted means that the machine's clock counts instructions: each takes 2 ns. One thread emulates all processors,
+	// in turn. Other work of the host changes no duration there, but an instruction takes as long as any other.
+	Counted bool
 }
 
 // twoSockets has two sockets with a NUMA node each and sibling threads: the smallest machine on which socket, node,
@@ -64,7 +68,11 @@ func (m Machine) distance(a, b int) int {
 // Arguments returns the QEMU arguments that describe the machine: how guest code is executed, processors, nodes and
 // memory, and no devices. The host allocates memory when the guest first touches it.
 func (m Machine) Arguments() []string {
-	args := append(processor(),
+	processors := processor()
+	if m.Counted {
+		processors = counted()
+	}
+	args := append(processors,
 		"-machine", "q35", "-nodefaults", "-no-user-config", "-display", "none",
 		"-m", strconv.Itoa(m.MiB),
 		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d",
@@ -85,15 +93,20 @@ func (m Machine) Arguments() []string {
 }
 
 // processor returns the arguments that choose how QEMU executes guest code: by emulation, which works on every host.
-// Some properties differ from "everything the emulator has". With cx16, QEMU 7.2 damages the flags around cmpxchg16b,
-// and the guest panics in kmalloc sooner or later. la57 costs a fifth level of page tables. Kernels before 6.9 find the
-// sibling threads of an AMD processor only in a leaf that the emulator lacks. The protections of the kernel against
-// programs (smap, smep, pku, umip) make the emulator leave its translated code at every copy from or to a program. With
-// erms the kernel fills and copies memory by one instruction that is emulated byte by byte: a page fault then takes
-// twice as long, a large read five times.
-func processor() []string {
-	return []string{"-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57,-smap,-smep,-pku,-umip,-erms,vendor=GenuineIntel"}
+func processor() []string { return []string{"-accel", "tcg,thread=multi", "-cpu", model} }
+
+// counted is processor with the number of executed instructions as the guest's clock.
+func counted() []string {
+	return []string{"-accel", "tcg,thread=single", "-icount", "shift=1,sleep=off", "-cpu", model}
 }
+
+// model is the emulated processor. Some properties differ from "everything the emulator has". With cx16, QEMU 7.2
+// damages the flags around cmpxchg16b, and the guest panics in kmalloc sooner or later. la57 costs a fifth level of page
+// tables. Kernels before 6.9 find the sibling threads of an AMD processor only in a leaf that the emulator lacks. The
+// protections of the kernel against programs (smap, smep, pku, umip) make the emulator leave its translated code at
+// every copy from or to a program. With erms the kernel fills and copies memory by one instruction that is emulated byte
+// by byte: a page fault then takes twice as long, a large read five times.
+const model = "max,-cx16,-la57,-smap,-smep,-pku,-umip,-erms,vendor=GenuineIntel"
 
 // CommandLine joins the parameters of the guest's kernel, after the parameters of every guest.
 func CommandLine(params ...string) string {

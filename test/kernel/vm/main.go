@@ -11,6 +11,9 @@
 //	vm wide ARG...    does the same on 16 CPUs that share an L3
 //	vm test [-kernel own|distro] [-layout v2] [-arguments "..."] PACKAGE TEST...
 //	                  runs live tests of one package in a virtual machine, such as internal/cli TestLiveTop
+//	vm bench [-kernel own|distro] [-rounds 8] PACKAGE BENCHMARK...
+//	                  runs benchmarks of one package where the clock counts instructions: other work of this machine
+//	                  does not change the figures
 //	vm mems [-bytes 1GiB] [-kernel own|distro] [-json FILE]
 //	                  shows what narrowing the memory nodes of a running group does, and what the agent does
 //	vm pull [-cpus 2] [-hz 250] [-json FILE] [-- FLAG...]
@@ -64,12 +67,14 @@ func run(ctx context.Context, args []string) error {
 		return runBerth(ctx, kernel.Wide(16), os.Args[2:])
 	case "test":
 		return runTests(ctx, os.Args[2:])
+	case "bench":
+		return runBenchmarks(ctx, os.Args[2:])
 	case "mems":
 		return showMems(ctx, os.Args[2:])
 	case "pull":
 		return showPull(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | settings VMLINUZ FILE | run ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | settings VMLINUZ FILE | run ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | bench [FLAG...] PACKAGE BENCHMARK... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
 }
 
 // runBerth boots a machine and runs one berth command there.

@@ -6,13 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/test/kernel"
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // errNoTests reports that a command names no test.
-var errNoTests = errors.New("vm test wants a package and some of its tests")
+var errNoTests = errors.New("vm test and vm bench want a package and some of its tests or benchmarks, in one round or more")
 
 // runTests boots a machine and runs some live tests of one package there.
 func runTests(ctx context.Context, args []string) error {
@@ -26,15 +27,38 @@ func runTests(ctx context.Context, args []string) error {
 	if flags.NArg() < 2 {
 		return errNoTests
 	}
-	k, err := kernelOf(ctx, *origin)
+	vm := kernel.VM{Machine: kernel.Machines()[0], Layout: *layout, Arguments: strings.Fields(*arguments)}
+	return printTests(ctx, vm, *origin, kernel.Cases{Package: flags.Arg(0), Tests: flags.Args()[1:]})
+}
+
+// runBenchmarks boots a machine whose clock counts instructions, and runs some benchmarks of one package there.
+func runBenchmarks(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("vm bench", flag.ContinueOnError)
+	origin := flags.String("kernel", "own", "our own kernel, or the distribution's")
+	rounds := flags.Int("rounds", 8, "how often a benchmark runs its loop")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() < 2 || *rounds < 1 {
+		return errNoTests
+	}
+	m := kernel.TwoNodes(3072)
+	m.Counted = true
+	cases := kernel.Cases{Package: flags.Arg(0), Tests: flags.Args()[1:], Rounds: *rounds}
+	return printTests(ctx, kernel.VM{Machine: m, Layout: "v2", Quiet: time.Hour}, *origin, cases)
+}
+
+// printTests runs tests in a VM with a kernel of an origin, and prints their output.
+func printTests(ctx context.Context, vm kernel.VM, origin string, cases kernel.Cases) error {
+	k, err := kernelOf(ctx, origin)
 	if err != nil {
 		return err
 	}
-	vm := kernel.VM{Machine: kernel.Machines()[0], Kernel: k, Layout: *layout, Stride: 1, Arguments: strings.Fields(*arguments)}
-	result, err := testsIn(ctx, vm, kernel.Cases{Package: flags.Arg(0), Tests: flags.Args()[1:]}, job.Job{Name: "tests"})
+	vm.Kernel, vm.Stride = k, 1
+	result, err := testsIn(ctx, vm, cases, job.Job{Name: "tests"})
 	fmt.Print(result.Output)
 	if err == nil && result.Code != 0 {
-		return fmt.Errorf("tests of %s: exit code %d", flags.Arg(0), result.Code)
+		return fmt.Errorf("tests of %s: exit code %d", cases.Package, result.Code)
 	}
 	return err
 }
