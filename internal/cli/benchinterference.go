@@ -15,7 +15,7 @@ import (
 )
 
 func newBenchInterference(g *globals) *cobra.Command {
-	o := bench.InterferenceOptions{Pattern: load.Pattern{Batch: 1}}
+	o := bench.InterferenceOptions{LoadOptions: bench.LoadOptions{Pattern: load.Pattern{Batch: 1}}}
 	cmd := &cobra.Command{
 		Use:   "interference",
 		Short: "Request latency beside work that takes all CPUs, with each way to keep it off",

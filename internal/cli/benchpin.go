@@ -16,7 +16,7 @@ import (
 )
 
 func newBenchPin(g *globals, threshold *int) *cobra.Command {
-	o := bench.PinOptions{Pattern: load.Pattern{Batch: 1}}
+	o := bench.PinOptions{LoadOptions: bench.LoadOptions{Pattern: load.Pattern{Batch: 1}}}
 	cmd := &cobra.Command{
 		Use:   "pin",
 		Short: "Request latency beside a neighbour that takes all CPUs, with shared and with exclusive CPUs",

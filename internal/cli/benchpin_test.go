@@ -11,7 +11,7 @@ import (
 // machines of any size. A tenth more leaves room for the seed.
 func TestPinJudgesP99(t *testing.T) {
 	for _, cpus := range []int{2, 3, 8, 512} {
-		o := bench.PinOptions{Pattern: load.Pattern{Batch: 1, Seed: 1}, Work: bench.DefaultVictimWork}
+		o := bench.PinOptions{LoadOptions: bench.LoadOptions{Pattern: load.Pattern{Batch: 1, Seed: 1}, Work: bench.DefaultVictimWork}}
 		o.Machine.CPUs = cpus
 		if err := fillPin(newBenchPin(&globals{}, new(int)), &o); err != nil {
 			t.Fatal(err)

@@ -15,17 +15,11 @@ import (
 
 // BurstOptions configures bench burst.
 type BurstOptions struct {
-	Options
+	LoadOptions
 
-	Place   Place
-	Limit   unit.CPUs
-	Pattern load.Pattern
-	// Work is the CPU time of one request.
-	Work time.Duration
+	Limit unit.CPUs
 	// Neighbours is the number of servers beside the measured server, each with a quarter of its limit and of its load.
 	Neighbours int
-	// Duration is how long one arm is under load.
-	Duration time.Duration
 	// Peer is another agent that runs as a separate arm.
 	Peer PeerOptions
 	// Abuse configures the abuser scenario; its zero value runs none.
@@ -103,38 +97,25 @@ func noise(r Repetition) (ratio float64, known bool) {
 	return plainRatio(load.Pair{Arm: r[Unlimited2].Samples, Reference: r[Unlimited].Samples}, 0.99)
 }
 
-// measure runs all arms once. The order rotates with the repetition.
+// measure runs all arms once.
 func (o BurstOptions) measure(ctx context.Context, repetition int) (Repetition, error) {
 	arm, err := o.arm(repetition)
 	if err != nil {
 		return nil, err
 	}
-	outcomes := Repetition{}
-	for i := range o.Arms {
-		name := o.Arms[(i+repetition)%len(o.Arms)]
-		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
+	return o.rotate(repetition, o.Arms, func(name string) (Outcome, error) {
 		arm.Name = name
-		outcome, err := o.Run(ctx, arm)
-		if err != nil {
-			return nil, fmt.Errorf("arm %s: %w", name, err)
-		}
-		outcomes[name] = outcome
-		if err := writeSamples(o.Out, repetition, name, outcome.Samples); err != nil {
-			return nil, err
-		}
-	}
-	return outcomes, nil
+		return o.Run(ctx, arm)
+	})
 }
 
 // arm returns an arm of a repetition, without a name.
 func (o BurstOptions) arm(repetition int) (Arm, error) {
-	pattern := o.Pattern
-	pattern.Seed += uint64(repetition)
-	arrivals, err := pattern.Arrivals(o.Duration)
+	arrivals, err := o.arrivals(repetition)
 	if err != nil {
-		return Arm{}, fmt.Errorf("bench burst: %w", err)
+		return Arm{}, err
 	}
-	beside, err := o.neighbourArrivals(pattern)
+	beside, err := o.neighbourArrivals(o.pattern(repetition))
 	return Arm{Place: o.Place, Limit: o.Limit, Work: o.Work, Arrivals: arrivals, Neighbours: beside, Peer: o.Peer}, err
 }
 

@@ -56,7 +56,8 @@ func servers(_ context.Context, a Arm) (Outcome, error) {
 
 func savedOptions() BurstOptions {
 	return BurstOptions{
-		Options: Options{Machine: Machine{CPUs: 2}, Repetitions: 3}, Pattern: load.Pattern{Seed: 1, Rate: 5, Batch: 40}, Duration: 10 * time.Second, Run: servers,
+		LoadOptions: LoadOptions{Options: Options{Machine: Machine{CPUs: 2}, Repetitions: 3}, Pattern: load.Pattern{Seed: 1, Rate: 5, Batch: 40}, Duration: 10 * time.Second},
+		Run:         servers,
 	}
 }
 

@@ -20,8 +20,8 @@ func TestArmsElsewhere(t *testing.T) {
 	var order []string
 	var last []time.Duration
 	report, err := RunBurst(t.Context(), BurstOptions{
-		Limit: 0.5, Pattern: load.Pattern{Seed: 1, Rate: 5, Batch: 40}, Duration: 6 * time.Second,
-		Arms: arms, Options: Options{Repetitions: 2, Out: out},
+		LoadOptions: LoadOptions{Options: Options{Repetitions: 2, Out: out}, Pattern: load.Pattern{Seed: 1, Rate: 5, Batch: 40}, Duration: 6 * time.Second},
+		Limit:       0.5, Arms: arms,
 		Run: func(_ context.Context, a Arm) (Outcome, error) {
 			if len(order)%len(arms) != 0 && !cmp.Equal(last, a.Arrivals) {
 				t.Errorf("arm %s has other arrivals than the one before", a.Name)

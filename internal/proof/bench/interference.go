@@ -2,11 +2,9 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/berth-project/berth/internal/linux/hostfs"
-	"github.com/berth-project/berth/internal/proof/load"
 )
 
 // The arms of bench interference, in the order of its table.
@@ -48,18 +46,12 @@ const quotaShare = 0.8
 
 // InterferenceOptions configures bench interference.
 type InterferenceOptions struct {
-	Options
+	LoadOptions
 
-	Place Place
 	// Root contains /proc/stat and the topology of this machine.
 	Root *hostfs.Root
-	// Pattern says when requests arrive; Work is the CPU time of each.
-	Pattern load.Pattern
-	Work    time.Duration
 	// Reserve is the percentage of the CPUs of each L3 that hogs leave free in the arm with a reserve.
 	Reserve int
-	// Duration is the load time of one arm.
-	Duration time.Duration
 }
 
 // beside is the use of CPUs beside the server in one arm of one repetition.
@@ -74,13 +66,6 @@ type beside struct {
 	Behind           *behind
 	// Lost is the least number of the scheduler's events that were lost; then Together and Behind are nil.
 	Lost uint64
-}
-
-// interfered is one repetition.
-type interfered struct {
-	Repetition
-
-	beside map[string]beside
 }
 
 // RunInterference measures all arms and returns the report. Everything it made is gone when it returns, also when ctx
@@ -102,13 +87,11 @@ func RunInterference(ctx context.Context, o InterferenceOptions) (r *Interferenc
 		return nil, err
 	}
 	names := InterferenceArms(boundary.Exists, !boundary.reserve.IsEmpty())
-	var all []interfered
-	for i := range o.Repetitions {
-		one, err := o.measure(ctx, i, names, boundary)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+	all, err := measureArms(o.LoadOptions, names, func(arm string, arrivals []time.Duration) (Outcome, beside, error) {
+		return o.run(ctx, arm, boundary, arrivals)
+	})
+	if err != nil {
+		return nil, err
 	}
 	r.summarize(all, names)
 	r.Goals = judgeInterference(r)
@@ -121,28 +104,4 @@ func (o InterferenceOptions) setup() InterferenceSetup {
 		RequestsPerSec: o.Pattern.Rate * float64(o.Pattern.Batch), WorkMicros: o.Work.Microseconds(), Hogs: o.Machine.CPUs,
 		ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
 	}
-}
-
-// measure runs all arms once. The order rotates with the repetition, and all arms have the same arrivals.
-func (o InterferenceOptions) measure(ctx context.Context, repetition int, names []string, b boundary) (interfered, error) {
-	pattern := o.Pattern
-	pattern.Seed += uint64(repetition)
-	arrivals, err := pattern.Arrivals(o.Duration)
-	if err != nil {
-		return interfered{}, fmt.Errorf("bench interference: %w", err)
-	}
-	one := interfered{Repetition{}, map[string]beside{}}
-	for i := range names {
-		name := names[(i+repetition)%len(names)]
-		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
-		outcome, left, err := o.run(ctx, name, b, arrivals)
-		if err != nil {
-			return interfered{}, fmt.Errorf("arm %s: %w", name, err)
-		}
-		one.Repetition[name], one.beside[name] = outcome, left
-		if err := writeSamples(o.Out, repetition, name, outcome.Samples); err != nil {
-			return interfered{}, err
-		}
-	}
-	return one, nil
 }

@@ -41,10 +41,10 @@ func TestInterference(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, out := allowed(t), t.TempDir()
-	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{
-		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where, Root: root, Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond,
-		Duration: time.Second, Reserve: bench.DefaultReserve,
-	})
+	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{LoadOptions: bench.LoadOptions{
+		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where,
+		Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond, Duration: time.Second,
+	}, Root: root, Reserve: bench.DefaultReserve})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +98,10 @@ func TestPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, out := allowed(t), t.TempDir()
-	r, err := bench.RunPin(t.Context(), bench.PinOptions{
-		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where, CPUs: 1,
+	r, err := bench.RunPin(t.Context(), bench.PinOptions{LoadOptions: bench.LoadOptions{
+		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where,
 		Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond, Duration: time.Second,
-	})
+	}, CPUs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 		Boundary:    InterferenceBoundary{Online: cpuset.Set{}.Add(0), Offline: cpuset.Set{}.Add(1), Reserve: cpuset.Set{}.Add(0), UseCPUs: 0.3, Need: 1, Low: 1, Target: 1},
 		Repetitions: 2, CoResidency: bySwitches, Waiting: byWakeups,
 	}
-	one := interfered{Repetition{}, map[string]beside{}}
+	one := repetitionWith[beside]{Repetition{}, map[string]beside{}}
 	for _, name := range InterferenceArms(true, true) {
 		factor := factors[name]
 		if factor == 0 {
@@ -40,7 +40,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
 		one.beside[name] = beside{Idle: 1.7, Waited: new(0.2), Behind: &behind{0, 0.15, 0.04, 0.002, 900, 0}}
 	}
-	r.summarize([]interfered{one, one}, InterferenceArms(true, true))
+	r.summarize([]repetitionWith[beside]{one, one}, InterferenceArms(true, true))
 	r.Goals = judgeInterference(r)
 	return r
 }
@@ -94,10 +94,10 @@ func TestInterferenceWithoutBoundary(t *testing.T) {
 		t.Error(InterferenceArms(false, false))
 	}
 	r := &InterferenceReport{Boundary: InterferenceBoundary{Reason: "one core"}, CoResidency: unknown + "no records", Waiting: unknown + "no tracefs"}
-	one := interfered{Repetition{}, map[string]beside{}}
-	r.summarize([]interfered{one}, InterferenceArms(false, false))
+	one := repetitionWith[beside]{Repetition{}, map[string]beside{}}
+	r.summarize([]repetitionWith[beside]{one}, InterferenceArms(false, false))
 	r.Goals = judgeInterference(r)
-	r.note(InterferenceOptions{Options: Options{Quick: true}, Place: Place{Parent: "a.scope"}})
+	r.note(InterferenceOptions{LoadOptions: LoadOptions{Options: Options{Quick: true}, Place: Place{Parent: "a.scope"}}})
 	if len(r.Goals) != 4 || len(r.Notes) != 4 || !strings.Contains(r.Notes[0], "one core") || !strings.HasSuffix(r.Notes[1], "behind whom: unknown: no tracefs") {
 		t.Errorf("%+v", r)
 	}
@@ -111,9 +111,9 @@ func TestCoResidencyUnknown(t *testing.T) {
 	whole := beside{Hogs: 1, Idle: 1, Together: new(0.25), Waited: new(0.4), Behind: &behind{0.03, 0.2, 0.15, 0.01, 900, 9}}
 	missing, lost, total := whole, beside{Waited: new(0.4), Lost: 7}, beside{Waited: new(0.3)}
 	missing.Behind = &behind{0.03, 0.2, 0.15, 0.01, 900, 10}
-	var all []interfered
+	var all []repetitionWith[beside]
 	for range 2 {
-		one := interfered{Repetition{}, map[string]beside{}}
+		one := repetitionWith[beside]{Repetition{}, map[string]beside{}}
 		for _, name := range InterferenceArms(false, false) {
 			one.beside[name] = whole
 		}
@@ -142,7 +142,7 @@ func TestCoResidencyUnknown(t *testing.T) {
 
 func TestInterferenceTable(t *testing.T) {
 	r := interference(12_000, map[string]float64{DefaultShares: 1.5, AloneAgain: 1.2})
-	r.note(InterferenceOptions{Options: Options{Quick: true}})
+	r.note(InterferenceOptions{LoadOptions: LoadOptions{Options: Options{Quick: true}}})
 	var out bytes.Buffer
 	if err := WriteInterferenceTable(&out, r); err != nil {
 		t.Fatal(err)

@@ -103,14 +103,9 @@ func (b boundary) report() InterferenceBoundary {
 
 func interferenceQuantiles() []float64 { return []float64{0.5, 0.95, 0.99, 0.999} }
 
-func (r *InterferenceReport) summarize(all []interfered, names []string) {
-	repetitions := make([]Repetition, 0, len(all))
-	for _, one := range all {
-		repetitions = append(repetitions, one.Repetition)
-		if ratio, ok := plainRatio(load.Pair{Arm: one.Repetition[AloneAgain].Samples, Reference: one.Repetition[Alone].Samples}, 0.95); ok {
-			r.Noise = append(r.Noise, ratio)
-		}
-	}
+func (r *InterferenceReport) summarize(all []repetitionWith[beside], names []string) {
+	repetitions, noise := withNoise(all)
+	r.Noise = noise
 	for _, name := range names {
 		r.Arms = append(r.Arms, summarizeArm(name, Summarize(name, repetitions), all))
 	}
@@ -126,7 +121,7 @@ func (r *InterferenceReport) summarize(all []interfered, names []string) {
 	}
 }
 
-func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
+func summarizeArm(name string, s ArmSummary, all []repetitionWith[beside]) InterferenceArm {
 	arm := InterferenceArm{Name: name, Requests: s.Requests, Failed: s.Failed, P50: s.P50, P95: s.P95, P99: s.P99, P999: s.P999}
 	hogs, idle := 0.0, 0.0
 	for _, one := range all {
@@ -143,10 +138,10 @@ func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
 		share := hogs / idle
 		arm.HogCPUs, arm.IdleShare = &hogs, &share
 	}
-	arm.Together = mean(all, func(one interfered) *float64 { return one.beside[name].Together })
-	arm.WaitingThreads = mean(all, func(one interfered) *float64 { return one.beside[name].Waited })
+	arm.Together = mean(all, func(one repetitionWith[beside]) *float64 { return one.beside[name].Together })
+	arm.WaitingThreads = mean(all, func(one repetitionWith[beside]) *float64 { return one.beside[name].Waited })
 	part := func(of func(behind) float64) *float64 {
-		return mean(all, func(one interfered) *float64 {
+		return mean(all, func(one repetitionWith[beside]) *float64 {
 			if b := one.beside[name].Behind; b != nil {
 				return new(of(*b))
 			}
@@ -163,7 +158,7 @@ func summarizeArm(name string, s ArmSummary, all []interfered) InterferenceArm {
 }
 
 // mean returns nil if a repetition lacks the figure.
-func mean(all []interfered, of func(interfered) *float64) *float64 {
+func mean(all []repetitionWith[beside], of func(repetitionWith[beside]) *float64) *float64 {
 	sum := 0.0
 	for _, one := range all {
 		figure := of(one)

@@ -3,6 +3,9 @@ package bench
 import (
 	"fmt"
 	"os"
+	"time"
+
+	"github.com/berth-project/berth/internal/proof/load"
 )
 
 // Options are the options that all benchmarks of arms have.
@@ -15,6 +18,18 @@ type Options struct {
 	Out string
 	// Progress is called with the current step; it may be nil.
 	Progress func(string) `json:"-"`
+}
+
+// LoadOptions are the options of a benchmark whose arms serve the same requests.
+type LoadOptions struct {
+	Options
+
+	Place Place
+	// Pattern says when requests arrive; Work is the CPU time of each.
+	Pattern load.Pattern
+	Work    time.Duration
+	// Duration is how long one arm is under load.
+	Duration time.Duration
 }
 
 // open sets the default of Progress and makes the directory of a benchmark.

@@ -30,16 +30,10 @@ var ErrNotPinned = errors.New("the agent has not pinned the server")
 
 // PinOptions configures bench pin.
 type PinOptions struct {
-	Options
+	LoadOptions
 
-	Place Place
 	// CPUs is the server's limit: how many CPUs it has exclusively when it is pinned.
 	CPUs int
-	// Pattern says when requests arrive; Work is the CPU time of each.
-	Pattern load.Pattern
-	Work    time.Duration
-	// Duration is the load time of one arm.
-	Duration time.Duration
 }
 
 // besidePinned is what one arm of one repetition had beside the latencies.
@@ -50,13 +44,6 @@ type besidePinned struct {
 	use float64
 }
 
-// pinnedRepetition is one repetition.
-type pinnedRepetition struct {
-	Repetition
-
-	beside map[string]besidePinned
-}
-
 // RunPin measures all arms and returns the report. Everything it made is gone when it returns, also when ctx ends,
 // which is an error.
 func RunPin(ctx context.Context, o PinOptions) (*PinReport, error) {
@@ -64,13 +51,11 @@ func RunPin(ctx context.Context, o PinOptions) (*PinReport, error) {
 		return nil, err
 	}
 	r := &PinReport{Machine: o.Machine, Setup: o.setup(), Repetitions: o.Repetitions}
-	var all []pinnedRepetition
-	for i := range o.Repetitions {
-		one, err := o.measure(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+	all, err := measureArms(o.LoadOptions, PinArms(), func(arm string, arrivals []time.Duration) (Outcome, besidePinned, error) {
+		return o.run(ctx, arm, arrivals)
+	})
+	if err != nil {
+		return nil, err
 	}
 	r.summarize(all)
 	r.Goals = judgePin(r)
@@ -83,29 +68,6 @@ func (o PinOptions) setup() PinSetup {
 		CPUs: o.CPUs, RequestsPerSec: o.Pattern.Rate * float64(o.Pattern.Batch), WorkMicros: o.Work.Microseconds(), NeighbourThreads: o.Machine.CPUs,
 		ArmSeconds: o.Duration.Seconds(), Seed: o.Pattern.Seed, Quick: o.Quick,
 	}
-}
-
-// measure runs all arms once. The order rotates with the repetition, and all arms have the same arrivals.
-func (o PinOptions) measure(ctx context.Context, repetition int) (pinnedRepetition, error) {
-	one := pinnedRepetition{Repetition{}, map[string]besidePinned{}}
-	pattern := o.Pattern
-	pattern.Seed += uint64(repetition)
-	arrivals, err := pattern.Arrivals(o.Duration)
-	if err != nil {
-		return one, fmt.Errorf("bench pin: %w", err)
-	}
-	names := PinArms()
-	for i := range names {
-		name := names[(i+repetition)%len(names)]
-		o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, name))
-		if one.Repetition[name], one.beside[name], err = o.run(ctx, name, arrivals); err != nil {
-			return one, fmt.Errorf("arm %s: %w", name, err)
-		}
-		if err := writeSamples(o.Out, repetition, name, one.Repetition[name].Samples); err != nil {
-			return one, err
-		}
-	}
-	return one, nil
 }
 
 // run runs one arm: the server, the neighbour beside it, the agent where the server is pinned, and the arrivals.

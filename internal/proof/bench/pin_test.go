@@ -18,7 +18,7 @@ func pinReport(n int, use float64, factors map[string]float64) *PinReport {
 		Setup:       PinSetup{CPUs: 1, RequestsPerSec: 100, WorkMicros: 1500, NeighbourThreads: 2, ArmSeconds: 20, Seed: 1},
 		Repetitions: 2,
 	}
-	one := pinnedRepetition{Repetition{}, map[string]besidePinned{}}
+	one := repetitionWith[besidePinned]{Repetition{}, map[string]besidePinned{}}
 	first, second := cpuset.Set{}.Add(0), cpuset.Set{}.Add(1)
 	for _, name := range PinArms() {
 		factor := factors[name]
@@ -38,7 +38,7 @@ func pinReport(n int, use float64, factors map[string]float64) *PinReport {
 	one.beside[SharedCPUs] = besidePinned{first.Union(second), first.Union(second), 1.8}
 	one.beside[Pinned] = besidePinned{first, second, use}
 	one.beside[PinnedAlone] = besidePinned{server: first}
-	r.summarize([]pinnedRepetition{one, one})
+	r.summarize([]repetitionWith[besidePinned]{one, one})
 	r.Goals = judgePin(r)
 	return r
 }
@@ -72,7 +72,7 @@ func TestJudgePin(t *testing.T) {
 
 func TestPinTable(t *testing.T) {
 	r := pinReport(12_000, 0.99, map[string]float64{SharedCPUs: 1.5, AloneAgain: 1.2})
-	r.note(PinOptions{Options: Options{Machine: r.Machine, Quick: true}, CPUs: 1})
+	r.note(PinOptions{LoadOptions: LoadOptions{Options: Options{Machine: r.Machine, Quick: true}}, CPUs: 1})
 	var out bytes.Buffer
 	if err := WritePinTable(&out, r); err != nil {
 		t.Fatal(err)

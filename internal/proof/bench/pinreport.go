@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
@@ -52,14 +51,9 @@ type PinArm struct {
 	NeighbourCPUs *float64 `json:"neighbourCPUs"`
 }
 
-func (r *PinReport) summarize(all []pinnedRepetition) {
-	repetitions := make([]Repetition, 0, len(all))
-	for _, one := range all {
-		repetitions = append(repetitions, one.Repetition)
-		if ratio, ok := plainRatio(load.Pair{Arm: one.Repetition[AloneAgain].Samples, Reference: one.Repetition[Alone].Samples}, 0.95); ok {
-			r.Noise = append(r.Noise, ratio)
-		}
-	}
+func (r *PinReport) summarize(all []repetitionWith[besidePinned]) {
+	repetitions, noise := withNoise(all)
+	r.Noise = noise
 	for _, name := range PinArms() {
 		s := Summarize(name, repetitions)
 		arm := PinArm{Name: name, Requests: s.Requests, Failed: s.Failed, P50: s.P50, P95: s.P95, P99: s.P99, P999: s.P999, ServerCPUs: s.MeanCPUs}

@@ -17,10 +17,10 @@ func (h host) profiles(_ context.Context, m Measured) (Measured, error) {
 
 // online measures a server beside hogs, as bench interference does.
 func (h host) online(ctx context.Context, m Measured) (Measured, error) {
-	o := bench.InterferenceOptions{
-		Options: h.under("online"), Place: h.Place, Root: h.Root, Duration: h.Duration, Work: bench.DefaultVictimWork,
+	o := bench.InterferenceOptions{Root: h.Root, LoadOptions: bench.LoadOptions{
+		Options: h.under("online"), Place: h.Place, Duration: h.Duration, Work: bench.DefaultVictimWork,
 		Pattern: load.Pattern{Rate: bench.DefaultVictimRate * float64(h.Machine.CPUs), Batch: 1, Seed: 1},
-	}
+	}}
 	r, err := bench.RunInterference(ctx, o)
 	if err != nil {
 		return m, fmt.Errorf("as bench interference: %w", err)
