@@ -226,9 +226,7 @@ func (o BurstOptions) notes(r *Report) []string {
 		notes = append(notes, "quick: shorter arms than the goals ask for; run without --quick for verdicts")
 	}
 	for _, a := range r.Arms {
-		if a.Failed > 0 {
-			notes = append(notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
-		}
+		notes = append(notes, a.notes(a.Name)...)
 	}
 	return notes
 }

@@ -62,13 +62,9 @@ type InterferenceBoundary struct {
 
 // InterferenceArm is one arm over all repetitions.
 type InterferenceArm struct {
-	Name     string   `json:"name"`
-	Requests int      `json:"requests"`
-	Failed   int      `json:"failed"`
-	P50      *float64 `json:"p50Millis"`
-	P95      *float64 `json:"p95Millis"`
-	P99      *float64 `json:"p99Millis"`
-	P999     *float64 `json:"p999Millis"`
+	Name string `json:"name"`
+	Served
+
 	// HogCPUs is the use of the hogs; IdleShare is HogCPUs divided by the idle CPUs while the server is alone. Both are
 	// null without hogs.
 	HogCPUs   *float64 `json:"hogCPUs"`
@@ -122,7 +118,7 @@ func (r *InterferenceReport) summarize(all []repetitionWith[beside], names []str
 }
 
 func summarizeArm(name string, s ArmSummary, all []repetitionWith[beside]) InterferenceArm {
-	arm := InterferenceArm{Name: name, Requests: s.Requests, Failed: s.Failed, P50: s.P50, P95: s.P95, P99: s.P99, P999: s.P999}
+	arm := InterferenceArm{Name: name, Served: s.Served}
 	hogs, idle := 0.0, 0.0
 	for _, one := range all {
 		hogs += one.beside[name].Hogs / float64(len(all))
@@ -302,9 +298,7 @@ func (r *InterferenceReport) note(o InterferenceOptions) {
 		r.Notes = append(r.Notes, noiseNote(noisy, len(r.Noise)))
 	}
 	for _, a := range r.Arms {
-		if a.Failed > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
-		}
+		r.Notes = append(r.Notes, a.notes(a.Name)...)
 	}
 	r.noteCoResidency()
 	if o.Place.Parent != "" {
@@ -369,7 +363,8 @@ func WriteInterferenceTable(w io.Writer, r *InterferenceReport) error {
 		if a.HogCPUs != nil {
 			hogs, share = fmt.Sprintf("%.3f", *a.HogCPUs), fmt.Sprintf("%.1f %%", 100**a.IdleShare)
 		}
-		rows = append(rows, []string{a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), hogs, share, fmt.Sprintf("%.3f", a.StealCPUs)})
+		row := append([]string{a.Name}, a.cells()...)
+		rows = append(rows, append(row, hogs, share, fmt.Sprintf("%.3f", a.StealCPUs)))
 	}
 	p.Table([]string{"ARM", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "HOG CPUS", "OF IDLE TIME", "STEAL"}, rows)
 	p.Line("")
@@ -403,12 +398,4 @@ func (r *InterferenceReport) writeCoResidency(p *Printer) {
 		})
 	}
 	p.Table([]string{"ARM", "ON ONE CORE", "WAITING", "BEHIND OFFLINE", "BEHIND ONLINE", "BEHIND OTHERS", "CPU IDLE"}, rows)
-}
-
-// fine prints a short time with two decimals, or n/a.
-func fine(v *float64) string {
-	if v == nil {
-		return NotAvailable
-	}
-	return fmt.Sprintf("%.2f", *v)
 }

@@ -252,7 +252,7 @@ func WriteLocalityTable(w io.Writer, r *LocalityReport) error {
 	p.Line("")
 	rows = nil
 	for _, a := range r.Windows {
-		rows = append(rows, []string{a.Name, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999)})
+		rows = append(rows, append([]string{a.Name}, a.cells()...))
 	}
 	p.Table([]string{"REQUESTS", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS"}, rows)
 	p.Line("")

@@ -40,12 +40,8 @@ type PinArm struct {
 	// Server and Neighbour are the CPUs of both in the last repetition.
 	Server    cpuset.Set `json:"server"`
 	Neighbour cpuset.Set `json:"neighbour"`
-	Requests  int        `json:"requests"`
-	Failed    int        `json:"failed"`
-	P50       *float64   `json:"p50Millis"`
-	P95       *float64   `json:"p95Millis"`
-	P99       *float64   `json:"p99Millis"`
-	P999      *float64   `json:"p999Millis"`
+	Served
+
 	// ServerCPUs and NeighbourCPUs are the mean numbers of CPUs in use; the second is null without a neighbour.
 	ServerCPUs    float64  `json:"serverCPUs"`
 	NeighbourCPUs *float64 `json:"neighbourCPUs"`
@@ -56,7 +52,7 @@ func (r *PinReport) summarize(all []repetitionWith[besidePinned]) {
 	r.Noise = noise
 	for _, name := range PinArms() {
 		s := Summarize(name, repetitions)
-		arm := PinArm{Name: name, Requests: s.Requests, Failed: s.Failed, P50: s.P50, P95: s.P95, P99: s.P99, P999: s.P999, ServerCPUs: s.MeanCPUs}
+		arm := PinArm{Name: name, Served: s.Served, ServerCPUs: s.MeanCPUs}
 		use := 0.0
 		for _, one := range all {
 			arm.Server, arm.Neighbour = one.beside[name].server, one.beside[name].neighbour
@@ -113,9 +109,7 @@ func (r *PinReport) note(o PinOptions) {
 		r.Notes = append(r.Notes, noiseNote(noisy, len(r.Noise)))
 	}
 	for _, a := range r.Arms {
-		if a.Failed > 0 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", a.Failed, a.Name))
-		}
+		r.Notes = append(r.Notes, a.notes(a.Name)...)
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("pinned, the server has %d of %d CPUs, and this program makes the load on them too", o.CPUs, o.Machine.CPUs))
 	if o.Quick {
@@ -137,9 +131,8 @@ func WritePinTable(w io.Writer, r *PinReport) error {
 		if a.NeighbourCPUs != nil {
 			neighbour, use = a.Neighbour.String(), fmt.Sprintf("%.3f", *a.NeighbourCPUs)
 		}
-		rows = append(rows, []string{
-			a.Name, a.Server.String(), neighbour, fmt.Sprint(a.Requests), fine(a.P50), fine(a.P95), fine(a.P99), fine(a.P999), fmt.Sprintf("%.3f", a.ServerCPUs), use,
-		})
+		row := append([]string{a.Name, a.Server.String(), neighbour}, a.cells()...)
+		rows = append(rows, append(row, fmt.Sprintf("%.3f", a.ServerCPUs), use))
 	}
 	p.Table([]string{"ARM", "CPUS OF THE SERVER", "OF THE NEIGHBOUR", "N", "P50 MS", "P95 MS", "P99 MS", "P99.9 MS", "SERVER USES", "NEIGHBOUR USES"}, rows)
 	p.Line("")

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/berth-project/berth/internal/proof/load"
@@ -44,15 +45,21 @@ type Setup struct {
 	Quick         bool    `json:"quick"`
 }
 
-// ArmSummary is one arm over all counted repetitions.
-type ArmSummary struct {
-	Name     string   `json:"name"`
+// Served is what an arm served over all repetitions. A quantile is nil if the number of requests does not support it.
+type Served struct {
 	Requests int      `json:"requests"`
 	Failed   int      `json:"failed"`
 	P50      *float64 `json:"p50Millis"`
 	P95      *float64 `json:"p95Millis"`
 	P99      *float64 `json:"p99Millis"`
 	P999     *float64 `json:"p999Millis"`
+}
+
+// ArmSummary is one arm over all counted repetitions.
+type ArmSummary struct {
+	Name string `json:"name"`
+	Served
+
 	// Throttled and Periods belong to the group itself; Above is the throttled periods of its ancestors.
 	Throttled uint64 `json:"throttledPeriods"`
 	Above     uint64 `json:"ancestorThrottledPeriods"`
@@ -156,11 +163,11 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 		elapsed += o.Elapsed
 	}
 	sorted := load.Sorted(samples)
-	summary.Requests, summary.Failed = len(samples), load.Failures(samples)
-	summary.P50 = quantile(sorted, 0.5, time.Millisecond)
-	summary.P95 = quantile(sorted, 0.95, time.Millisecond)
-	summary.P99 = quantile(sorted, 0.99, time.Millisecond)
-	summary.P999 = quantile(sorted, 0.999, time.Millisecond)
+	summary.Served = Served{
+		Requests: len(samples), Failed: load.Failures(samples),
+		P50: quantile(sorted, 0.5, time.Millisecond), P95: quantile(sorted, 0.95, time.Millisecond),
+		P99: quantile(sorted, 0.99, time.Millisecond), P999: quantile(sorted, 0.999, time.Millisecond),
+	}
 	if elapsed > 0 {
 		summary.MeanCPUs = cpu.Seconds() / elapsed.Seconds()
 		if name == GoDefault {
@@ -168,6 +175,19 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 		}
 	}
 	return summary
+}
+
+// cells returns the requests and the quantiles as cells of a table.
+func (s Served) cells() []string {
+	return []string{fmt.Sprint(s.Requests), fine(s.P50), fine(s.P95), fine(s.P99), fine(s.P999)}
+}
+
+// notes returns a note if requests of the arm failed.
+func (s Served) notes(arm string) []string {
+	if s.Failed == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", s.Failed, arm)}
 }
 
 // goRuntime summarizes how Go sized the servers of its arm; elapsed is their time under load.

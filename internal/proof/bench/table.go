@@ -145,6 +145,14 @@ func abuserRows(abusers []Abuse) [][]string {
 	return rows
 }
 
+// fine prints a short time with two decimals, or n/a.
+func fine(v *float64) string {
+	if v == nil {
+		return NotAvailable
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
 // Millis prints a quantile in milliseconds, or n/a.
 func Millis(v *float64) string {
 	if v == nil {

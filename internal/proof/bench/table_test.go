@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // golden compares got with testdata/name. go test -update rewrites the file.
@@ -259,5 +261,22 @@ func TestGoRuntime(t *testing.T) {
 	}
 	if got := (BurstOptions{Arms: []string{Unlimited, GoDefault}}).arms(); !slices.Equal(got, []string{Unlimited, GoDefault}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestArmsInJSON checks the fields of an arm in the three reports, and their order: the JSON is a contract.
+func TestArmsInJSON(t *testing.T) {
+	served := Served{Requests: 100, Failed: 1, P50: new(2.5)}
+	const quantiles = `"requests":100,"failed":1,"p50Millis":2.5,"p95Millis":null,"p99Millis":null,"p999Millis":null`
+	for want, arm := range map[string]any{
+		`{"name":"a",` + quantiles + `,"throttledPeriods":0,"ancestorThrottledPeriods":0,"periods":0,"meanCPUs":0,"writes":0,"writesUnderLoad":0}`: ArmSummary{Name: "a", Served: served},
+		`{"name":"a","server":"0","neighbour":"",` + quantiles + `,"serverCPUs":0.5,"neighbourCPUs":null}`:                                         PinArm{Name: "a", Server: cpuset.Set{}.Add(0), Served: served, ServerCPUs: 0.5},
+		`{"name":"a",` + quantiles + `,"hogCPUs":null,"idleShare":null,"stealCPUs":0,"together":null,"waitingThreads":null,` +
+			`"behindOffline":null,"behindOnline":null,"behindOthers":null,"behindNobody":null,"waits":0,"unseenWaits":0,"lostEvents":0}`: InterferenceArm{Name: "a", Served: served},
+	} {
+		got, err := json.Marshal(arm)
+		if err != nil || string(got) != want {
+			t.Errorf("%T: %v\n%s\nwant\n%s", arm, err, got, want)
+		}
 	}
 }

@@ -23,9 +23,9 @@ func TestTable(t *testing.T) {
 		Topology: "topology: 1 socket\n└─ node 0\n",
 		Setup:    bench.Setup{LimitCPUs: 0.5, BatchesPerSec: 10, Batch: 17, WorkMicros: 1200, ArmSeconds: 30, Seed: 1},
 		Arms: []bench.ArmSummary{
-			{Name: unlimited, Requests: 5000, P50: ms(11.7), P99: ms(28.8), MeanCPUs: 0.21},
-			{Name: limited, Requests: 5000, P50: ms(12.2), P99: ms(168.4), Throttled: 40, Above: 1, Periods: 290, MeanCPUs: 0.21},
-			{Name: managed, Requests: 5000, P50: ms(11.9), P99: ms(29.1), Periods: 288, MeanCPUs: 0.21, Writes: 2},
+			{Name: unlimited, Served: bench.Served{Requests: 5000, P50: ms(11.7), P99: ms(28.8)}, MeanCPUs: 0.21},
+			{Name: limited, Served: bench.Served{Requests: 5000, P50: ms(12.2), P99: ms(168.4)}, Throttled: 40, Above: 1, Periods: 290, MeanCPUs: 0.21},
+			{Name: managed, Served: bench.Served{Requests: 5000, P50: ms(11.9), P99: ms(29.1)}, Periods: 288, MeanCPUs: 0.21, Writes: 2},
 		},
 		Parts: []Part{
 			{Capability: "place", Title: "a server", Header: []string{"ARM", "CPUS"}, Rows: [][]string{{"limited", "0-1"}, {placed, "0"}}},
