@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -11,11 +10,10 @@ import (
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/demo"
-	"github.com/berth-project/berth/internal/proof/load"
 )
 
 func newBenchInterference(g *globals) *cobra.Command {
-	o := bench.InterferenceOptions{LoadOptions: bench.LoadOptions{Pattern: load.Pattern{Batch: 1}}}
+	var o bench.InterferenceOptions
 	cmd := &cobra.Command{
 		Use:   "interference",
 		Short: "Request latency beside work that takes all CPUs, with each way to keep it off",
@@ -47,37 +45,20 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 			})
 		}),
 	}
+	victimFlags(cmd, &o.LoadOptions, interferenceDuration, "CPU")
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of fourteen")
-	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
-	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 3)")
-	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 15s, quick 4s)")
-	flags.Float64Var(&o.Pattern.Rate, "rate", 0, "requests per second (default 100 for each CPU, at most 2000)")
-	flags.DurationVar(&o.Work, "work", bench.DefaultVictimWork, "CPU time of one request")
 	flags.IntVar(&o.Reserve, "reserve", bench.DefaultReserve, "`PERCENT` of the CPUs of each L3 in the reserve, 0 to 50; 0 leaves that arm out")
-	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	return cmd
 }
 
-// mostVictimRate bounds the default rate on a large machine.
-const mostVictimRate = 2000
+// interferenceDuration is the default load of one arm.
+const interferenceDuration = 15 * time.Second
 
 // fillInterference sets flags that were not given, depending on --quick, and refuses bad values.
 func fillInterference(o *bench.InterferenceOptions) error {
-	reps, duration := 5, 15*time.Second
-	if o.Quick {
-		reps, duration = 3, 4*time.Second
-	}
-	o.Repetitions, o.Duration = cmp.Or(o.Repetitions, reps), cmp.Or(o.Duration, duration)
-	o.Pattern.Rate = cmp.Or(o.Pattern.Rate, min(bench.DefaultVictimRate*float64(o.Machine.CPUs), mostVictimRate))
-	if o.Work <= 0 || o.Work > load.MaxWork {
-		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
-	}
 	if o.Reserve < 0 || o.Reserve > 50 {
 		return usageError(fmt.Errorf("--reserve %d: allowed: 0 to 50", o.Reserve))
 	}
-	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
-		return usageError(err)
-	}
-	return nil
+	return fillVictim(&o.LoadOptions, interferenceDuration, o.Machine.CPUs)
 }

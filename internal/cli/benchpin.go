@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -12,11 +11,10 @@ import (
 	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/demo"
-	"github.com/berth-project/berth/internal/proof/load"
 )
 
 func newBenchPin(g *globals, threshold *int) *cobra.Command {
-	o := bench.PinOptions{LoadOptions: bench.LoadOptions{Pattern: load.Pattern{Batch: 1}}}
+	var o bench.PinOptions
 	cmd := &cobra.Command{
 		Use:   "pin",
 		Short: "Request latency beside a neighbour that takes all CPUs, with shared and with exclusive CPUs",
@@ -50,25 +48,18 @@ goal. The command needs two CPUs.`,
 			})
 		}),
 	}
+	victimFlags(cmd, &o.LoadOptions, pinDuration, "CPU of the server")
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Quick, "quick", false, "one minute instead of eleven")
-	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
-	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 3)")
-	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 25s, quick 4s)")
 	flags.IntVar(&o.CPUs, "cpus", 0, "the server's limit, and how many CPUs it has exclusively (default half of the machine)")
-	flags.Float64Var(&o.Pattern.Rate, "rate", 0, "requests per second (default 100 for each CPU of the server, at most 2000)")
-	flags.DurationVar(&o.Work, "work", bench.DefaultVictimWork, "CPU time of one request")
-	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	return cmd
 }
 
+// pinDuration is the default load of one arm: five repetitions have 12,500 requests on one CPU, and p99 needs 10,000.
+const pinDuration = 25 * time.Second
+
 // fillPin sets flags that were not given, depending on --quick and the machine, and refuses bad values.
 func fillPin(cmd *cobra.Command, o *bench.PinOptions) error {
-	reps, duration := 5, 25*time.Second // 12,500 requests on one CPU: the goal of p99 wants 10,000
-	if o.Quick {
-		reps, duration = 3, 4*time.Second
-	}
-	o.Repetitions, o.Duration = cmp.Or(o.Repetitions, reps), cmp.Or(o.Duration, duration)
 	if !cmd.Flags().Changed("cpus") {
 		o.CPUs = o.Machine.CPUs / 2
 	}
@@ -78,12 +69,5 @@ func fillPin(cmd *cobra.Command, o *bench.PinOptions) error {
 	if most := o.Machine.CPUs - 1; o.CPUs > most {
 		return usageError(fmt.Errorf("--cpus %d: allowed: 1 to %d, as one CPU is the neighbour's", o.CPUs, most))
 	}
-	o.Pattern.Rate = cmp.Or(o.Pattern.Rate, min(bench.DefaultVictimRate*float64(o.CPUs), mostVictimRate))
-	if o.Work <= 0 || o.Work > load.MaxWork {
-		return usageError(fmt.Errorf("--work %s: allowed: above 0, at most %s", o.Work, load.MaxWork))
-	}
-	if _, err := o.Pattern.Arrivals(o.Duration); err != nil {
-		return usageError(err)
-	}
-	return nil
+	return fillVictim(&o.LoadOptions, pinDuration, o.CPUs)
 }
