@@ -173,6 +173,21 @@ func AwaitRaise(ctx context.Context, agent *Agent, limit unit.CPUs, stages ...*S
 	return nil
 }
 
+// reactTimeout is how long the agent has to find groups and to write their files.
+const reactTimeout = 15 * time.Second
+
+// React waits until the agent has done something for a group, for 15 seconds at most. Then the error matches late, and
+// has the agent's last lines. React also fails when the agent ends.
+func (a *Agent) React(ctx context.Context, group string, late error, done func() (bool, error)) error {
+	reacting, cancel := context.WithTimeout(ctx, reactTimeout)
+	defer cancel()
+	err := Await(reacting, done, a.Alive)
+	if isLate(ctx, err) {
+		return fmt.Errorf("%s after %s: %w: %s", group, reactTimeout, late, a.child.tail)
+	}
+	return err
+}
+
 // isLate reports whether a wait ended by its own time limit, and not by the end of the caller's context.
 func isLate(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)

@@ -22,9 +22,6 @@ const (
 // PinArms lists the arms of bench pin in the order of its table.
 func PinArms() []string { return []string{Alone, SharedCPUs, Pinned, PinnedAlone, AloneAgain} }
 
-// pinTimeout is how long the agent has to give the server its CPUs and to narrow the neighbour.
-const pinTimeout = 15 * time.Second
-
 // ErrNotPinned reports that the agent did not give the server its CPUs in time.
 var ErrNotPinned = errors.New("the agent has not pinned the server")
 
@@ -95,7 +92,7 @@ func (o PinOptions) run(ctx context.Context, name string, arrivals []time.Durati
 	if err := load.Pause(ctx, settle); err != nil {
 		return outcome, with, err
 	}
-	if with.server, with.neighbour, err = effectiveOf(server, neighbour); err != nil {
+	if with.server, with.neighbour, err = CPUsOf(server, neighbour); err != nil {
 		return outcome, with, err
 	}
 	using, err := usage(neighbour)
@@ -116,29 +113,11 @@ func (o PinOptions) pin(ctx context.Context, server, neighbour *Stage) (release 
 	if err != nil {
 		return nil, err
 	}
-	setup := AgentSetup{Threshold: o.Place.Threshold, Workloads: []AgentWorkload{{
-		Name: "server", Cgroup: server.Path(), LimitCPUs: float64(o.CPUs), Annotations: map[string]string{"cpuset-scheduler": "true"},
-	}}}
-	if neighbour != nil {
-		setup.SharedPool = []string{neighbour.Path()}
-	}
-	agent, err := StartAgent(setup)
+	agent, err := PinServer(ctx, server, neighbour, o.CPUs)
 	if err != nil {
 		return nil, err
 	}
-	var cpus cpuset.Set
-	pinned := func() (bool, error) {
-		var others cpuset.Set
-		var err error
-		cpus, others, err = effectiveOf(server, neighbour)
-		return cpus.Size() == o.CPUs && !cpus.Intersects(others), err
-	}
-	pinning, cancel := context.WithTimeout(ctx, pinTimeout)
-	defer cancel()
-	err = Await(pinning, pinned, agent.Alive)
-	if isLate(ctx, err) {
-		err = fmt.Errorf("%s after %s: %w: %s", server.Path(), pinTimeout, ErrNotPinned, agent.child.tail)
-	}
+	cpus, err := server.CPUs()
 	if err == nil {
 		err = kernel.Confine(cpus)
 	}
@@ -148,8 +127,31 @@ func (o PinOptions) pin(ctx context.Context, server, neighbour *Stage) (release 
 	return func() error { return errors.Join(kernel.Confine(all), agent.Remove()) }, nil
 }
 
-// effectiveOf returns the effective CPUs of the two groups; the neighbour may be nil.
-func effectiveOf(server, neighbour *Stage) (of, others cpuset.Set, err error) {
+// PinServer starts an agent that gives a server with that limit its CPUs exclusively, and keeps the neighbour off them;
+// the neighbour may be nil. PinServer returns when the kernel has both, or fails with ErrNotPinned.
+func PinServer(ctx context.Context, server, neighbour *Stage, limit int) (*Agent, error) {
+	setup := AgentSetup{Threshold: server.place.Threshold, Workloads: []AgentWorkload{{
+		Name: "server", Cgroup: server.Path(), LimitCPUs: float64(limit), Annotations: map[string]string{"cpuset-scheduler": "true"},
+	}}}
+	if neighbour != nil {
+		setup.SharedPool = []string{neighbour.Path()}
+	}
+	agent, err := StartAgent(setup)
+	if err != nil {
+		return nil, err
+	}
+	err = agent.React(ctx, server.Path(), ErrNotPinned, func() (bool, error) {
+		cpus, others, err := CPUsOf(server, neighbour)
+		return cpus.Size() == limit && !cpus.Intersects(others), err
+	})
+	if err != nil {
+		return nil, errors.Join(err, agent.Remove())
+	}
+	return agent, nil
+}
+
+// CPUsOf returns the CPUs that the kernel lets a server and its neighbour use; the neighbour may be nil.
+func CPUsOf(server, neighbour *Stage) (of, others cpuset.Set, err error) {
 	if of, err = server.CPUs(); err != nil || neighbour == nil {
 		return of, others, err
 	}

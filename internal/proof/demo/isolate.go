@@ -11,6 +11,9 @@ import (
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
+// errNotIdle reports that the agent did not make the offline group idle in time.
+var errNotIdle = errors.New("the agent has not changed the group")
+
 // enoughCores is how many cores make cores of their own for offline work worth it: with fewer, online work loses too
 // large a part of the machine.
 const enoughCores = 4
@@ -87,7 +90,7 @@ func (p *isolate) start(ctx context.Context, idle string) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	return react(ctx, p.agent, func() (bool, error) {
+	return p.agent.React(ctx, p.offline.Path(), errNotIdle, func() (bool, error) {
 		now, err := p.idle()
 		return now != idle, err
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
-	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
@@ -18,9 +17,6 @@ const (
 	requestRate = 200
 	requestWork = 1500 * time.Microsecond
 )
-
-// reactTimeout is how long the agent has to find the groups and to write their files.
-const reactTimeout = 15 * time.Second
 
 // placed is the name of the arm with exclusive CPUs.
 const placed = "pinned, with berth"
@@ -64,21 +60,8 @@ func (p *place) show(ctx context.Context, r *Report) (string, error) {
 	if err := p.arm(ctx, "limited", &table); err != nil {
 		return "", err
 	}
-	p.agent, err = bench.StartAgent(bench.AgentSetup{
-		Threshold: p.Home.Place.Threshold, SharedPool: []string{p.neighbour.Path()},
-		Workloads: []bench.AgentWorkload{{
-			Name: "demo-place", Cgroup: p.server.Path(), LimitCPUs: 1, Annotations: map[string]string{"cpuset-scheduler": "true"},
-		}},
-	})
-	if err != nil {
+	if p.agent, err = bench.PinServer(ctx, p.server, p.neighbour, 1); err != nil {
 		return "", fmt.Errorf("agent: %w", err)
-	}
-	err = react(ctx, p.agent, func() (bool, error) {
-		server, neighbour, err := p.cpus()
-		return server.Size() == 1 && !server.Intersects(neighbour), err
-	})
-	if err != nil {
-		return "", err
 	}
 	if err := p.arm(ctx, placed, &table); err != nil {
 		return "", err
@@ -88,23 +71,6 @@ func (p *place) show(ctx context.Context, r *Report) (string, error) {
 	return "", err
 }
 
-// react waits until the agent has done something.
-func react(ctx context.Context, agent *bench.Agent, done func() (bool, error)) error {
-	reacting, cancel := context.WithTimeout(ctx, reactTimeout)
-	defer cancel()
-	if err := bench.Await(reacting, done, agent.Alive); err != nil {
-		return fmt.Errorf("the agent has not changed the groups within %s: %w", reactTimeout, err)
-	}
-	return nil
-}
-
-// cpus returns the CPUs that both groups may use now, as the kernel says.
-func (p *place) cpus() (server, neighbour cpuset.Set, err error) {
-	server, err = p.server.CPUs()
-	neighbour, failed := p.neighbour.CPUs()
-	return server, neighbour, errors.Join(err, failed)
-}
-
 // arm measures the server and adds a row.
 func (p *place) arm(ctx context.Context, name string, table *Part) error {
 	p.Progress("place: " + name)
@@ -112,7 +78,7 @@ func (p *place) arm(ctx context.Context, name string, table *Part) error {
 	if err != nil {
 		return err
 	}
-	server, neighbour, err := p.cpus()
+	server, neighbour, err := bench.CPUsOf(p.server, p.neighbour)
 	if err != nil {
 		return fmt.Errorf("CPUs of the groups: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/proof/bench"
@@ -14,9 +13,6 @@ import (
 
 // documentCPUs is the limit of the pods of the documents.
 const documentCPUs = 4
-
-// pinTimeout is how long the agent has to pin a group.
-const pinTimeout = 15 * time.Second
 
 // host measures the experiments on this host.
 type host struct {
@@ -54,32 +50,26 @@ func (h host) agent(stage *bench.Stage, cpus int, annotations map[string]string,
 }
 
 // pin starts an agent that pins a stage, and waits until the stage has its CPUs. With a policy these may be more.
-func (h host) pin(ctx context.Context, stage *bench.Stage, cpus int, policy string, reserved cpuset.Set) (agent *bench.Agent, err error) {
+func (h host) pin(ctx context.Context, stage *bench.Stage, cpus int, policy string, reserved cpuset.Set) (*bench.Agent, error) {
 	annotations := map[string]string{"cpuset-scheduler": "true"}
 	if policy != "" {
 		annotations["cpu-policy"] = policy
 	}
-	if agent, err = h.agent(stage, cpus, annotations, reserved); err != nil {
+	agent, err := h.agent(stage, cpus, annotations, reserved)
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, agent.Remove())
-		}
-	}()
-	pinning, cancel := context.WithTimeout(ctx, pinTimeout)
-	defer cancel()
 	var has cpuset.Set
-	err = bench.Await(pinning, func() (bool, error) {
+	err = agent.React(ctx, stage.Path(), bench.ErrNotPinned, func() (bool, error) {
 		writes, err := agent.Writes()
 		if err != nil {
 			return false, err
 		}
 		has, err = stage.Group().Handle().EffectiveCPUs()
 		return has.Size() == cpus || policy != "" && writes > 0, err
-	}, agent.Alive)
+	})
 	if err != nil {
-		return nil, fmt.Errorf("pin %s to %d CPUs (it has %s): %w", stage.Path(), cpus, has, err)
+		return nil, errors.Join(fmt.Errorf("pin %s to %d CPUs (it has %s): %w", stage.Path(), cpus, has, err), agent.Remove())
 	}
 	return agent, nil
 }
