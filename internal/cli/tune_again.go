@@ -78,40 +78,29 @@ func inTheWay(record tuner.Applied) error {
 
 // newTuneAheadCommand returns the command with which a unit of the packages begins a boot.
 func newTuneAheadCommand(g *globals) *cobra.Command {
-	var config string
-	cmd := &cobra.Command{
-		Use:    "ahead",
-		Short:  "Give units that do not run yet the CPUs and memory nodes of the committed profile",
-		Hidden: true,
-		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			job, closeJob, err := g.tuneJob(cmd, config)
-			if err != nil {
-				return err
-			}
-			defer closeJob()
-			record, is, err := tuner.Load(job.host.Dir)
-			if err != nil || !is || record.Phase != tuner.Committed { // what is due may take long, and waits for apply
-				return err
-			}
-			if job.host.Units != nil {
-				patient := systemd.NewPatient()
-				defer patient.Close()
-				job.host.Units = patient
-			}
-			return job.with(func(u *tuner.Tuner) error {
-				seen := len(u.Notes())
-				given, err := u.Ahead()
-				printNotes(cmd, u.Notes()[seen:])
-				for _, s := range given {
-					err = errors.Join(err, writeText(cmd.OutOrStdout(), fmt.Sprintf("%s %s: %s, before it starts\n", s.Knob, s.Instance, s.Want)))
-				}
-				return err
-			})
-		},
+	return newTuneJobCommand(g, "ahead", "Give units that do not run yet the CPUs and memory nodes of the committed profile", (*tuneJob).give)
+}
+
+// give gives units that do not run yet their part of the committed profile, and prints it.
+func (j *tuneJob) give() error {
+	record, is, err := tuner.Load(j.host.Dir)
+	if err != nil || !is || record.Phase != tuner.Committed { // what is due may take long, and waits for apply
+		return err
 	}
-	configFlag(cmd, &config)
-	return cmd
+	if j.host.Units != nil {
+		patient := systemd.NewPatient()
+		defer patient.Close()
+		j.host.Units = patient
+	}
+	return j.with(func(u *tuner.Tuner) error {
+		seen := len(u.Notes())
+		given, err := u.Ahead()
+		printNotes(j.cmd, u.Notes()[seen:])
+		for _, s := range given {
+			err = errors.Join(err, writeText(j.cmd.OutOrStdout(), fmt.Sprintf("%s %s: %s, before it starts\n", s.Knob, s.Instance, s.Want)))
+		}
+		return err
+	})
 }
 
 // leaveOut drops settings that need memory which the host or a unit does not have now, and prints a note. After a boot

@@ -266,12 +266,12 @@ func printAbout(w io.Writer, settings []tune.Verified) error {
 	return nil
 }
 
-// newTuneDeadlineCommand returns the command that enforces a deadline. apply starts it directly or through systemd.
-func newTuneDeadlineCommand(g *globals) *cobra.Command {
+// newTuneJobCommand returns a hidden command on the profile of this host, which other programs than users start.
+func newTuneJobCommand(g *globals, name, short string, run func(*tuneJob) error) *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
-		Use:    "deadline",
-		Short:  "Wait for the deadline of the applied profile, then undo it",
+		Use:    name,
+		Short:  short,
 		Hidden: true,
 		Args:   noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -280,15 +280,22 @@ func newTuneDeadlineCommand(g *globals) *cobra.Command {
 				return err
 			}
 			defer closeJob()
-			notes, err := tuner.Await(cmd.Context(), job.host)
-			for _, note := range notes {
-				_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", note)
-			}
-			return err
+			return run(job)
 		},
 	}
 	configFlag(cmd, &config)
 	return cmd
+}
+
+// newTuneDeadlineCommand returns the command that enforces a deadline. apply starts it directly or through systemd.
+func newTuneDeadlineCommand(g *globals) *cobra.Command {
+	return newTuneJobCommand(g, "deadline", "Wait for the deadline of the applied profile, then undo it", func(j *tuneJob) error {
+		notes, err := tuner.Await(j.cmd.Context(), j.host)
+		for _, note := range notes {
+			_, _ = fmt.Fprintf(j.cmd.OutOrStdout(), "%s\n", note)
+		}
+		return err
+	})
 }
 
 // settle undoes a profile whose deadline passed without a keeper, and finishes a killed rollback. It runs before every
