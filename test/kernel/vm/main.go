@@ -104,7 +104,7 @@ func record(ctx context.Context, dir string) error {
 	}
 	for _, m := range kernel.Machines() {
 		name := filepath.Join(dir, m.Name+".txtar")
-		content, err := capture(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2"}, func(*kernel.Guest) {})
+		content, err := capture(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2"})
 		if err != nil {
 			return fmt.Errorf("record %s: %w", m.Name, err)
 		}
@@ -116,18 +116,14 @@ func record(ctx context.Context, dir string) error {
 	return nil
 }
 
-// capture boots one machine with the program and with what fill adds, and returns the recording.
-func capture(ctx context.Context, vm kernel.VM, fill func(*kernel.Guest)) ([]byte, error) {
+// capture boots one machine with what fill adds, and returns the recording.
+func capture(ctx context.Context, vm kernel.VM, fill ...func(*kernel.Guest)) ([]byte, error) {
 	const recording = "/tmp/machine.txtar"
 	j := job.Job{
 		Name: "capture", Dir: "/tmp", File: recording,
 		Argv: []string{"/bin/berth", "topology", "--capture", recording},
 	}
-	got, err := inGuest(ctx, vm, j.Name, func(guest *kernel.Guest) error {
-		fill(guest)
-		guest.Job(j)
-		return guest.Program(ctx, "/bin/berth", "./cmd/berth")
-	})
+	got, err := command(ctx, vm, j, fill...)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +133,12 @@ func capture(ctx context.Context, vm kernel.VM, fill func(*kernel.Guest)) ([]byt
 	return got.File, nil
 }
 
-// command boots a machine with the program in it and returns the result of one job.
-func command(ctx context.Context, vm kernel.VM, j job.Job) (job.Result, error) {
+// command boots a machine with the program and with what fill adds, and returns the result of one job.
+func command(ctx context.Context, vm kernel.VM, j job.Job, fill ...func(*kernel.Guest)) (job.Result, error) {
 	return inGuest(ctx, vm, j.Name, func(guest *kernel.Guest) error {
+		for _, f := range fill {
+			f(guest)
+		}
 		guest.Job(j)
 		return guest.Program(ctx, "/bin/berth", "./cmd/berth")
 	})
