@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,11 +49,7 @@ is 3 if this machine can have none of the experiments.`,
 				run := o
 				run.Place, run.Machine, run.Root, run.Progress, run.Names = home.Place, machine, root, progressTo(cmd.ErrOrStderr()), args
 				run.Place.Threshold = *threshold
-				reps, duration := 5, 15*time.Second
-				if run.Quick {
-					reps, duration = 3, 5*time.Second
-				}
-				run.Repetitions, run.Duration = cmp.Or(run.Repetitions, reps), cmp.Or(run.Duration, duration)
+				run.Fill()
 				return measureSeeds(cmd, format, run)
 			})
 		}),

@@ -1,6 +1,7 @@
 package seeds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,15 @@ type Options struct {
 	// Open opens an experiment elsewhere than on this host, such as in pods of a cluster. Its error is bench.ErrMissing
 	// where that place cannot have the experiment. If Open is nil, Run opens each experiment here.
 	Open func(ctx context.Context, name string) (Opened, error)
+}
+
+// Fill sets Repetitions and Duration where they are 0, depending on Quick.
+func (o *Options) Fill() {
+	reps, duration := 5, 15*time.Second
+	if o.Quick {
+		reps, duration = 3, 5*time.Second
+	}
+	o.Repetitions, o.Duration = cmp.Or(o.Repetitions, reps), cmp.Or(o.Duration, duration)
 }
 
 // Arm is one arm of one repetition of an experiment.

@@ -82,24 +82,14 @@ func parseBench(args []string, out io.Writer) (*benchmark, error) {
 
 // run measures all arms and prints the results.
 func (b *benchmark) run(ctx context.Context) error {
-	root, err := hostfs.Open("/")
+	at, err := b.open(ctx, b.version)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	if b.host, err = cgroup.Open(root); err != nil {
-		return err
-	}
+	defer at.root.Close()
+	b.host = at.host
 	o := b.options
-	if o.Machine, err = bench.Describe(root, b.host, b.version); err != nil {
-		return err
-	}
-	if err := b.settle(ctx); err != nil {
-		return err
-	}
-	begin := time.Now()
-	o.Progress = func(what string) { fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", time.Since(begin).Seconds(), what) }
-	o.Run = b.arm
+	o.Machine, o.Progress, o.Run = at.machine, at.progress, b.arm
 	report, err := bench.RunBurst(ctx, o)
 	if err != nil {
 		return err
@@ -109,6 +99,34 @@ func (b *benchmark) run(ctx context.Context) error {
 		return err
 	}
 	return b.write()
+}
+
+// opened is this host, open for a benchmark. The caller closes root.
+type opened struct {
+	root     *hostfs.Root
+	host     *cgroup.Host
+	machine  bench.Machine
+	progress func(string)
+}
+
+// open settles the tour and opens this host. version is what is measured.
+func (t *tour) open(ctx context.Context, version string) (o opened, err error) {
+	if err := t.settle(ctx); err != nil {
+		return o, err
+	}
+	if o.root, err = hostfs.Open("/"); err != nil {
+		return o, err
+	}
+	if o.host, err = cgroup.Open(o.root); err == nil {
+		o.machine, err = bench.Describe(o.root, o.host, version)
+	}
+	if err != nil {
+		o.root.Close()
+		return o, err
+	}
+	begin := time.Now()
+	o.progress = func(what string) { fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", time.Since(begin).Seconds(), what) }
+	return o, nil
 }
 
 // settle creates the namespace and fails if it contains pods.

@@ -6,12 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"time"
 
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/seeds"
@@ -53,16 +50,7 @@ func parseSeeds(args []string, out io.Writer) (*seedBench, error) {
 	if o.Repetitions < 0 || o.Duration < 0 {
 		return nil, errors.New("seeds: --reps and --duration: allowed: above 0")
 	}
-	repetitions, duration := 5, 15*time.Second
-	if o.Quick {
-		repetitions, duration = 3, 5*time.Second
-	}
-	if o.Repetitions == 0 {
-		o.Repetitions = repetitions
-	}
-	if o.Duration == 0 {
-		o.Duration = duration
-	}
+	o.Fill()
 	o.Names = flags.Args()
 	return b, nil
 }
@@ -78,30 +66,19 @@ func (b *seedBench) run(ctx context.Context) error {
 
 // report measures the experiments. The report may be complete also with an error.
 func (b *seedBench) report(ctx context.Context) (*seeds.Report, error) {
-	root, err := hostfs.Open("/")
+	at, err := b.open(ctx, b.version)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
-	if b.host, err = cgroup.Open(root); err != nil {
-		return nil, err
-	}
-	machine, err := topology.Discover(root.FS())
+	defer at.root.Close()
+	machine, err := topology.Discover(at.root.FS())
 	if err != nil {
 		return nil, err
 	}
-	b.cpus, b.numa = machine.Online.Size(), len(machine.Nodes)
+	b.host, b.cpus, b.numa = at.host, machine.Online.Size(), len(machine.Nodes)
 	b.limit = seeds.Limit(b.cpus)
 	o := b.options
-	if o.Machine, err = bench.Describe(root, b.host, b.version); err != nil {
-		return nil, err
-	}
-	if err := b.settle(ctx); err != nil {
-		return nil, err
-	}
-	begin := time.Now()
-	o.Progress = func(what string) { fmt.Fprintf(os.Stderr, "%4.0fs  %s\n", time.Since(begin).Seconds(), what) }
-	o.Root, o.Open = root, b.openSeed
+	o.Machine, o.Progress, o.Root, o.Open = at.machine, at.progress, at.root, b.openSeed
 	return seeds.Run(ctx, o)
 }
 
