@@ -27,24 +27,47 @@ func allowed(t *testing.T) string {
 	return list
 }
 
-// TestInterference runs every arm once on the real kernel. All requests are made, hogs use CPUs in the arms with hogs,
-// and this program is not restricted to the arms' cores at the end. place checks that nothing is left.
-func TestInterference(t *testing.T) {
+// shortArms returns options to run every arm once on the real kernel. ended checks that the samples of all arms and the
+// summary are there, and that this program is not restricted to CPUs of an arm. place checks that nothing is left.
+func shortArms(t *testing.T) (root *hostfs.Root, o bench.LoadOptions, ended func(arms int)) {
+	t.Helper()
 	where := place(t)
 	root, err := hostfs.Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
+	t.Cleanup(func() {
+		if err := root.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	machine, err := bench.Describe(root, where.Host, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, out := allowed(t), t.TempDir()
-	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{LoadOptions: bench.LoadOptions{
-		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where,
+	before := allowed(t)
+	o = bench.LoadOptions{
+		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: t.TempDir()}, Place: where,
 		Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond, Duration: time.Second,
-	}, Root: root, Reserve: bench.DefaultReserve})
+	}
+	ended = func(arms int) {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(o.Out, "*"))
+		if err != nil || len(files) != arms+1 {
+			t.Errorf("files %v, %v", files, err)
+		}
+		if now := allowed(t); now != before {
+			t.Errorf("this program may run on %s, was %s", now, before)
+		}
+	}
+	return root, o, ended
+}
+
+// TestInterference runs every arm once on the real kernel. All requests are made, and hogs use CPUs in the arms with
+// hogs.
+func TestInterference(t *testing.T) {
+	root, o, ended := shortArms(t)
+	r, err := bench.RunInterference(t.Context(), bench.InterferenceOptions{LoadOptions: o, Root: root, Reserve: bench.DefaultReserve})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,40 +91,21 @@ func TestInterference(t *testing.T) {
 		if a.Name == bench.OwnCores && waits && *a.BehindOffline > 0 {
 			t.Errorf("%s: the server waited behind hogs on other cores: %v", a.Name, *a.BehindOffline)
 		}
-		if a.HogCPUs != nil && *a.HogCPUs > float64(machine.CPUs)+0.1 {
-			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, machine.CPUs)
+		if a.HogCPUs != nil && *a.HogCPUs > float64(o.Machine.CPUs)+0.1 {
+			t.Errorf("%s: hogs used %g of %d CPUs", a.Name, *a.HogCPUs, o.Machine.CPUs)
 		}
 	}
-	if got := len(bench.InterferenceArms(machine.CPUs > 1, machine.CPUs > 1)); machine.CPUs == 1 && len(r.Arms) != got {
+	if got := len(bench.InterferenceArms(o.Machine.CPUs > 1, o.Machine.CPUs > 1)); o.Machine.CPUs == 1 && len(r.Arms) != got {
 		t.Errorf("%d arms, want %d", len(r.Arms), got)
 	}
-	files, err := filepath.Glob(filepath.Join(out, "*"))
-	if err != nil || len(files) != len(r.Arms)+1 {
-		t.Errorf("files %v, %v", files, err)
-	}
-	if now := allowed(t); now != before {
-		t.Errorf("this program may run on %s, was %s", now, before)
-	}
+	ended(len(r.Arms))
 }
 
 // TestPin runs every arm of bench pin once on the real kernel: the agent gives the server CPUs of its own where the arm
-// says so, and this program may run everywhere at the end. place checks that nothing is left.
+// says so.
 func TestPin(t *testing.T) {
-	where := place(t)
-	root, err := hostfs.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	machine, err := bench.Describe(root, where.Host, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, out := allowed(t), t.TempDir()
-	r, err := bench.RunPin(t.Context(), bench.PinOptions{LoadOptions: bench.LoadOptions{
-		Options: bench.Options{Machine: machine, Repetitions: 1, Quick: true, Out: out}, Place: where,
-		Pattern: load.Pattern{Seed: 1, Rate: 20, Batch: 1}, Work: time.Millisecond, Duration: time.Second,
-	}, CPUs: 1})
+	_, o, ended := shortArms(t)
+	r, err := bench.RunPin(t.Context(), bench.PinOptions{LoadOptions: o, CPUs: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +120,7 @@ func TestPin(t *testing.T) {
 			t.Errorf("%s: neighbour on %q uses %v", a.Name, a.Neighbour, a.NeighbourCPUs)
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(out, "*"))
-	if err != nil || len(files) != len(r.Arms)+1 {
-		t.Errorf("files %v, %v", files, err)
-	}
-	if now := allowed(t); now != before {
-		t.Errorf("this program may run on %s, was %s", now, before)
-	}
+	ended(len(r.Arms))
 }
 
 // A program that gets no CPU still ends, and its kill is not an error.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,10 +12,23 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
+// slowed returns the samples of an arm of 20 s. One request of ten takes 4 ms times the factor, 1 if that is 0; the others
+// take 2 ms.
+func slowed(n int, factor float64) []load.Sample {
+	const ms = time.Millisecond
+	list := make([]load.Sample, n)
+	for i := range list {
+		list[i] = load.Sample{Intended: 20 * time.Second * time.Duration(i) / time.Duration(n), Latency: 2 * ms, Status: 204}
+		if i%10 == 0 {
+			list[i].Latency = time.Duration(cmp.Or(factor, 1) * 4 * float64(ms))
+		}
+	}
+	return list
+}
+
 // interference returns a report with known figures: each arm's slow requests are slower than the server's alone by the
 // arm's factor.
 func interference(n int, factors map[string]float64) *InterferenceReport {
-	const ms = time.Millisecond
 	r := &InterferenceReport{
 		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
 		Setup:       InterferenceSetup{RequestsPerSec: 200, WorkMicros: 1500, Hogs: 2, ArmSeconds: 20, Seed: 1},
@@ -23,18 +37,7 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 	}
 	one := repetitionWith[beside]{Repetition{}, map[string]beside{}}
 	for _, name := range InterferenceArms(true, true) {
-		factor := factors[name]
-		if factor == 0 {
-			factor = 1
-		}
-		list := make([]load.Sample, n)
-		for i := range list {
-			list[i] = load.Sample{Intended: 20 * time.Second * time.Duration(i) / time.Duration(n), Latency: 2 * ms, Status: 204}
-			if i%10 == 0 {
-				list[i].Latency = time.Duration(factor * 4 * float64(ms))
-			}
-		}
-		one.Repetition[name] = Outcome{Samples: list, Elapsed: 20 * time.Second}
+		one.Repetition[name] = Outcome{Samples: slowed(n, factors[name]), Elapsed: 20 * time.Second}
 		one.beside[name] = beside{Hogs: 1.6, Idle: 0.05, Steal: 0.01, Together: new(0.25), Waited: new(0.4), Behind: &behind{0.03, 0.2, 0.15, 0.01, 900, 9}}
 	}
 	for _, name := range []string{Alone, AloneOnCores, AloneAgain} {
@@ -45,9 +48,9 @@ func interference(n int, factors map[string]float64) *InterferenceReport {
 	return r
 }
 
-func verdicts(r *InterferenceReport) string {
-	all := make([]string, 0, len(r.Goals))
-	for _, g := range r.Goals {
+func verdicts(goals []Goal) string {
+	all := make([]string, 0, len(goals))
+	for _, g := range goals {
 		all = append(all, string(g.Verdict))
 	}
 	return strings.Join(all, " ")
@@ -70,7 +73,7 @@ func TestJudgeInterference(t *testing.T) {
 		{"too few for p99", 1500, map[string]float64{DefaultShares: 1.5}, "met met n/a met met n/a"},
 		{"too few for anything", 50, map[string]float64{DefaultShares: 1.5}, "n/a n/a n/a n/a n/a n/a"},
 	} {
-		if got := verdicts(interference(c.n, c.factors)); got != c.want {
+		if got := verdicts(interference(c.n, c.factors).Goals); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -81,9 +84,9 @@ func TestJudgeReserve(t *testing.T) {
 	for factor, want := range map[float64]string{1: "met met met", 1.1: "missed met met", 1.2: "missed missed met"} {
 		r := interference(12_000, map[string]float64{DefaultShares: 1.5, IdleReserve: factor})
 		r.Machine.CPUs = 16
-		r.Goals = judgeInterference(r)[4:7]
-		if got := verdicts(r); got != want {
-			t.Errorf("slower by %g: %s, want %s: %+v", factor, got, want, r.Goals)
+		goals := judgeInterference(r)[4:7]
+		if got := verdicts(goals); got != want {
+			t.Errorf("slower by %g: %s, want %s: %+v", factor, got, want, goals)
 		}
 	}
 }

@@ -2,17 +2,14 @@ package bench
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// pinReport returns a report with known figures: one request of ten takes 4 ms times the arm's factor, the others 2 ms.
+// pinReport returns a report with known figures: the server's requests are slowed by the arm's factor.
 func pinReport(n int, use float64, factors map[string]float64) *PinReport {
-	const ms = time.Millisecond
 	r := &PinReport{
 		Machine:     Machine{Kernel: "6.18", CPUs: 2, Cgroups: "v2", Berth: "test", Arch: "amd64"},
 		Setup:       PinSetup{CPUs: 1, RequestsPerSec: 100, WorkMicros: 1500, NeighbourThreads: 2, ArmSeconds: 20, Seed: 1},
@@ -21,18 +18,7 @@ func pinReport(n int, use float64, factors map[string]float64) *PinReport {
 	one := repetitionWith[besidePinned]{Repetition{}, map[string]besidePinned{}}
 	first, second := cpuset.Set{}.Add(0), cpuset.Set{}.Add(1)
 	for _, name := range PinArms() {
-		factor := factors[name]
-		if factor == 0 {
-			factor = 1
-		}
-		list := make([]load.Sample, n)
-		for i := range list {
-			list[i] = load.Sample{Intended: 20 * time.Second * time.Duration(i) / time.Duration(n), Latency: 2 * ms, Status: 204}
-			if i%10 == 0 {
-				list[i].Latency = time.Duration(factor * 4 * float64(ms))
-			}
-		}
-		one.Repetition[name] = Outcome{Samples: list, Elapsed: 20 * time.Second, CPU: 3 * time.Second}
+		one.Repetition[name] = Outcome{Samples: slowed(n, factors[name]), Elapsed: 20 * time.Second, CPU: 3 * time.Second}
 		one.beside[name] = besidePinned{server: first.Union(second)}
 	}
 	one.beside[SharedCPUs] = besidePinned{first.Union(second), first.Union(second), 1.8}
@@ -60,12 +46,8 @@ func TestJudgePin(t *testing.T) {
 		{"too few for p99", 1500, 0.99, map[string]float64{SharedCPUs: 1.5}, "met met n/a met"},
 		{"too few for anything", 50, 0.99, map[string]float64{SharedCPUs: 1.5}, "n/a n/a n/a n/a"},
 	} {
-		var got []string
-		for _, g := range pinReport(c.n, c.use, c.factors).Goals {
-			got = append(got, string(g.Verdict))
-		}
-		if verdicts := strings.Join(got, " "); verdicts != c.want {
-			t.Errorf("%s: %s, want %s", c.name, verdicts, c.want)
+		if got := verdicts(pinReport(c.n, c.use, c.factors).Goals); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }
