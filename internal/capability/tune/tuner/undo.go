@@ -187,10 +187,14 @@ func isWhole(all []apply.Restored) bool {
 // pass tries every entry except the limits once. Bans come late: another program leaves a banned target alone until
 // then.
 func (t *Tuner) pass() (all []apply.Restored) {
-	for _, phase := range way() {
-		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && !driver.IsBan(e.Target) }, false)...)
+	restore := func(phase knob.Phase, bans bool) {
+		is := func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && driver.IsBan(e.Target) == bans }
+		all = append(all, t.applier.Restore(is, false)...)
 	}
-	all = append(all, t.applier.Restore(func(e journal.Entry) bool { return driver.IsBan(e.Target) }, false)...)
+	for _, phase := range way() {
+		restore(phase, false)
+	}
+	restore(knob.Interrupts, true)
 	if former := t.record.Former; former == nil || !former.Outlives() {
 		all = append(all, t.undoBoot()...)
 	}
