@@ -50,7 +50,8 @@ const (
 // RecordWakeups adds the kinds Woken and Moved to the recording, by the tracepoints sched_wakeup, sched_wakeup_new and
 // sched_migrate_task. They write to the rings of the switches, so no buffer of tracefs is made, and nothing is left
 // after this process. Only the ids and formats of the tracepoints come from tracefs: from the host's mount, or from a
-// mount that no other process sees (Linux 5.2, CAP_SYS_ADMIN). After an error, the recording has switches only.
+// mount that no other process sees (Linux 5.2, CAP_SYS_ADMIN). After an error, the recording has switches only, from then
+// on.
 //
 // Without these tracepoints (CONFIG_EVENT_TRACING), the error is ErrNotSupported; without the rights, or on a kernel that
 // is locked down, it is fs.ErrPermission; in a pid namespace, it is ErrOtherPIDs.
@@ -94,6 +95,7 @@ func (r *ring) record(points map[uint16]tracepoint) error {
 	return nil
 }
 
+// endWakeups ends the tracepoints. It drops the events up to now, so that no wakeups of some CPUs remain.
 func (s *Switches) endWakeups() error {
 	var errs []error
 	for i := range s.rings {
@@ -102,6 +104,8 @@ func (s *Switches) endWakeups() error {
 		}
 		s.rings[i].wakeups = nil
 	}
+	s.Read()
+	s.points = nil
 	return errors.Join(errs...)
 }
 
@@ -125,7 +129,15 @@ func tracepoints() (map[uint16]tracepoint, error) {
 
 // mountTracefs mounts tracefs invisibly to other processes (fsopen(2)). The mount ends with the file.
 func mountTracefs() (*os.File, error) {
-	root, err := detachedMount("tracefs")
+	root := -1
+	draft, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
+	if err == nil {
+		defer func() { _ = unix.Close(draft) }() // the mount does not need it
+		err = unix.FsconfigCreate(draft)
+	}
+	if err == nil {
+		root, err = unix.Fsmount(draft, unix.FSMOUNT_CLOEXEC, 0)
+	}
 	switch {
 	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENOSYS):
 		return nil, fmt.Errorf("mount tracefs: %w (CONFIG_TRACING, Linux 5.2): %w", ErrNotSupported, err)
@@ -135,18 +147,6 @@ func mountTracefs() (*os.File, error) {
 		return nil, fmt.Errorf("mount tracefs: %w", err)
 	}
 	return os.NewFile(uintptr(root), "tracefs"), nil
-}
-
-func detachedMount(kind string) (int, error) {
-	draft, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, err //nolint:wrapcheck // mountTracefs does
-	}
-	defer func() { _ = unix.Close(draft) }() // the mount does not need it
-	if err := unix.FsconfigCreate(draft); err != nil {
-		return -1, err //nolint:wrapcheck // mountTracefs does
-	}
-	return unix.Fsmount(draft, unix.FSMOUNT_CLOEXEC, 0) //nolint:wrapcheck // mountTracefs does
 }
 
 func readTracepoints(tracefs fs.FS) (map[uint16]tracepoint, error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -80,6 +81,27 @@ func TestReadTracepoints(t *testing.T) {
 	want := map[uint16]tracepoint{1: {Woken, 1, 24, 32}, 2: {Woken, 2, 24, 32}, 3: {Moved, 3, 24, 32}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(tracepoint{})); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestEndWakeups checks that after the end of wakeups, such as after an error, none that some CPUs recorded remain, and
+// that the recording of switches goes on.
+func TestEndWakeups(t *testing.T) {
+	data, head := make([]byte, leastRing), &atomic.Uint64{}
+	s := Switches{
+		rings:  []ring{{page: data, size: leastRing, head: head, tail: &atomic.Uint64{}}},
+		points: map[uint16]tracepoint{300: {kind: Woken, id: 300, thread: 8, cpu: 16}},
+	}
+	head.Store(put(data, 0, recordPoint, 0, 5, 6, 13, 0, 1, 0, 20, 300, 0, 9, 0, 3))
+	if err := s.endWakeups(); err != nil {
+		t.Fatal(err)
+	}
+	if all, lost := s.Read(); len(all) != 0 || lost != 0 {
+		t.Errorf("%v, %d lost", all, lost)
+	}
+	head.Store(put(data, head.Load(), recordSwitch, switchedOut, 0, 0, 5, 6, 16, 0, 1, 0))
+	if all, lost := s.Read(); len(all) != 1 || lost != 0 || s.points != nil {
+		t.Errorf("%v, %d lost, points %v", all, lost, s.points)
 	}
 }
 
