@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/berth-project/berth/internal/linux/bootargs"
 )
 
 // TestTuneBootOutput compares the output of the commands with golden files on a machine of each boot loader, through
@@ -86,6 +88,9 @@ func bootHost(t *testing.T, name string) string {
 		text := string(f.Data)
 		if strings.HasSuffix(f.Name, "/grubenv") {
 			text += strings.Repeat("#", 1024-len(text))
+		}
+		if strings.Contains(f.Name, "/LoaderInfo-") {
+			text = string(bootargs.NewVariable(strings.TrimSpace(text)))
 		}
 		write(t, dir, f.Name, text)
 	}

@@ -26,7 +26,13 @@ var update = flag.Bool("update", false, "write the golden files")
 // wanted returns the tokens of all trees.
 func wanted() []string { return []string{"nohz_full=1-3", "rcu_nocbs=1-3", "skew_tick=1"} }
 
-// host returns a recorded machine. A GRUB environment block has its full length.
+// vendor ends the names of the variables that a boot loader and the system share.
+const vendor = "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+
+// loaderInfo is the variable with the name of the loader.
+const loaderInfo = "sys/firmware/efi/efivars/LoaderInfo" + vendor
+
+// host returns a recorded machine. A GRUB environment block has its full length, and a variable its format.
 func host(t *testing.T, name string) fstest.MapFS {
 	t.Helper()
 	archive, err := txtar.ParseFile(name)
@@ -37,6 +43,9 @@ func host(t *testing.T, name string) fstest.MapFS {
 	for _, f := range archive.Files {
 		if strings.HasSuffix(f.Name, "/grubenv") {
 			f.Data = append(slices.Clip(f.Data), strings.Repeat("#", 1024-len(f.Data))...)
+		}
+		if f.Name == loaderInfo {
+			f.Data = bootargs.NewVariable(strings.TrimSpace(string(f.Data)))
 		}
 		tree[f.Name] = &fstest.MapFile{Data: f.Data}
 	}
@@ -343,23 +352,31 @@ func FuzzFiles(f *testing.F) {
 func TestWhyNoTrial(t *testing.T) {
 	full := "# GRUB Environment Block\nx="
 	full += strings.Repeat("y", 1024-len(full)-10) + "\n"
+	const mounts = "proc/self/mountinfo"
 	for name, test := range map[string]struct {
 		tree, file, text string
 		want             string
 	}{
-		"no block":                    {"debian-grub", "boot/grub/grubenv", "", "there is no /boot/grub/grubenv"},
-		"another block":               {"debian-grub", "boot/grub/grubenv", "saved_entry=0\n", "no environment block of grub"},
-		"a full block":                {"debian-grub", "boot/grub/grubenv", full + strings.Repeat("#", 1024-len(full)), "no environment block of grub"},
-		"RAID":                        {"debian-grub", "proc/self/mountinfo", "22 1 9:0 / / rw - ext4 /dev/md0 rw\n", "/dev/md0 is a RAID"},
-		"unknown mount":               {"debian-grub", "proc/self/mountinfo", "", "its file system is not known"},
-		"a menu by hand":              {"debian-grub", "boot/grub/grub.cfg", "set default=0\n", "does not look at next_entry"},
-		"no custom.cfg":               {"debian-grub", "boot/grub/grub.cfg", "next_entry\n", "does not read custom.cfg"},
-		"another kernel":              {"debian-grub", "proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-5.10 ro\n", "not known which entry"},
-		"no cmdline":                  {"debian-grub", "proc/cmdline", "", "not known which entry"},
-		"two entries of one kernel":   {"rhel-bls", "boot/loader/entries/b.conf", "linux /vmlinuz-5.14.0-362.el9.x86_64\n", "not known which entry"},
-		"entries without next_entry":  {"rhel-bls", "boot/grub2/grub.cfg", "blscfg\n", "does not look at next_entry"},
-		"no variables of EFI":         {"systemd-boot", "sys/firmware/efi/efivars/LoaderInfo", "", "cannot be seen"},
-		"systemd-boot names no entry": {"systemd-boot", "efi/loader/entries/fallback.conf", "linux /vmlinuz-linux-6.7.4-arch1-1\n", "not known which entry"},
+		"no block":                     {"debian-grub", "boot/grub/grubenv", "", "there is no /boot/grub/grubenv"},
+		"another block":                {"debian-grub", "boot/grub/grubenv", "saved_entry=0\n", "no environment block of grub"},
+		"a full block":                 {"debian-grub", "boot/grub/grubenv", full + strings.Repeat("#", 1024-len(full)), "no environment block of grub"},
+		"RAID":                         {"debian-grub", "proc/self/mountinfo", "22 1 9:0 / / rw - ext4 /dev/md0 rw\n", "/dev/md0 is a RAID"},
+		"unknown mount":                {"debian-grub", "proc/self/mountinfo", "", "its file system is not known"},
+		"a menu by hand":               {"debian-grub", "boot/grub/grub.cfg", "set default=0\n", "does not look at next_entry"},
+		"no custom.cfg":                {"debian-grub", "boot/grub/grub.cfg", "save_env next_entry\n", "does not read custom.cfg"},
+		"another kernel":               {"debian-grub", "proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-5.10 ro\n", "not known which entry"},
+		"no cmdline":                   {"debian-grub", "proc/cmdline", "", "not known which entry"},
+		"two entries of one kernel":    {"rhel-bls", "boot/loader/entries/b.conf", "linux /vmlinuz-5.14.0-362.el9.x86_64\n", "not known which entry"},
+		"entries without next_entry":   {"rhel-bls", "boot/grub2/grub.cfg", "blscfg\n", "does not look at next_entry"},
+		"entries of which all boots":   {"rhel-bls", "boot/grub2/grub.cfg", "set default=\"${next_entry}\"\n# save_env next_entry\nsave_env saved_entry # next_entry\nblscfg\n", "each boot would be the trial"},
+		"the BIOS":                     {"systemd-boot", mounts, "22 1 259:2 / / rw - btrfs /dev/nvme0n1p2 rw\n", "not mounted"},
+		"no mounts known":              {"systemd-boot", mounts, "", "not mounted"},
+		"no runtime services":          {"systemd-boot", mounts, "24 1 0:21 / /sys rw - sysfs sysfs rw\n", "not mounted"},
+		"firmware that stores nothing": {"systemd-boot", mounts, "27 1 0:24 / /sys/firmware/efi/efivars rw,nosuid - efivarfs efivarfs ro\n", "read-only"},
+		"variables mounted read-only":  {"systemd-boot", mounts, "27 1 0:24 / /sys/firmware/efi/efivars ro,nosuid - efivarfs efivarfs rw\n", "read-only"},
+		"no loader known":              {"systemd-boot", loaderInfo, "", "not booted by systemd-boot"},
+		"another loader":               {"systemd-boot", loaderInfo, string(bootargs.NewVariable("GRUB 2.12")), `is "GRUB 2.12"`},
+		"systemd-boot names no entry":  {"systemd-boot", "efi/loader/entries/fallback.conf", "linux /vmlinuz-linux-6.7.4-arch1-1\n", "not known which entry"},
 	} {
 		tree := host(t, "testdata/"+test.tree+".txtar")
 		delete(tree, test.file)
@@ -405,7 +422,7 @@ func TestTrialOfTheEntryThatRuns(t *testing.T) {
 	tree := host(t, "testdata/systemd-boot.txtar")
 	tree["efi/loader/entries/fallback.conf"] = &fstest.MapFile{Data: []byte("linux /vmlinuz-linux-6.7.4-arch1-1\noptions fallback\n")}
 	selected := bootargs.NewVariable("FALLBACK.conf")
-	tree["sys/firmware/efi/efivars/LoaderEntrySelected-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"] = &fstest.MapFile{Data: selected}
+	tree["sys/firmware/efi/efivars/LoaderEntrySelected"+vendor] = &fstest.MapFile{Data: selected}
 	if p, err := bootargs.Make(tree, wanted()); err != nil || !strings.Contains(p.Trial.Entry.After, "options fallback nohz_full=1-3") {
 		t.Errorf("%+v, %v", p.Trial, err)
 	}

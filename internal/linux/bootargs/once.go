@@ -30,6 +30,8 @@ const (
 	vendor    = "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 	oneShot   = variables + "/LoaderEntryOneShot" + vendor
 	selected  = variables + "/LoaderEntrySelected" + vendor
+	// loaderInfo is the variable in which a loader leaves its name for the system.
+	loaderInfo = variables + "/LoaderInfo" + vendor
 )
 
 const whyUnknown = "it is not known which entry the running kernel was booted from"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,8 +49,9 @@ func (t *tree) trial(l Loader, want []string) Trial {
 	return way
 }
 
-// way returns how the loader accepts an entry for one boot. GRUB has to remove next_entry from its environment block
-// before it boots, and can write to plain partitions only.
+// way returns how the loader accepts an entry for one boot. The loader itself has to remove the choice before it starts
+// the kernel: otherwise a kernel that does not come up is started again and again. GRUB can do so on plain partitions
+// only, systemd-boot with variables that the firmware stores.
 func (t *tree) way(l Loader) Trial {
 	switch l {
 	case GRUB:
@@ -57,8 +59,8 @@ func (t *tree) way(l Loader) Trial {
 	case BLS:
 		return t.environment(grub2Config)
 	case SystemdBoot:
-		if !t.exists(variables) {
-			return Trial{Why: "the EFI variables cannot be seen in /" + variables}
+		if why := t.withoutOneShot(); why != "" {
+			return Trial{Why: why}
 		}
 		return Trial{Way: ByEFI, Mark: oneShot}
 	case Extlinux:
@@ -83,11 +85,34 @@ func (t *tree) environment(config string) Trial {
 	if why := t.unwritable("/" + dir); why != "" {
 		return Trial{Why: "grub cannot write /" + block + ": " + why}
 	}
-	if !strings.Contains(t.text(config), NextEntry) {
+	switch menu := t.text(config); {
+	case !strings.Contains(menu, NextEntry):
 		return Trial{Why: "/" + config + " does not look at " + NextEntry}
+	case !regexp.MustCompile(`(?m)^[ \t]*save_env\b[^#\n]*\b` + NextEntry + `\b`).MatchString(menu):
+		return Trial{Why: "/" + config + " does not remove " + NextEntry + ": each boot would be the trial"}
 	}
 	return Trial{Way: ByGRUBEnv, Mark: block}
 }
+
+// withoutOneShot returns why systemd-boot would not boot an entry once, "" if it would. A kernel without EFI runtime
+// services (efi=noruntime, and the default of real-time kernels) has the directory of the variables, and nothing in it.
+// It mounts them read-only if the firmware accepts no change.
+func (t *tree) withoutOneShot() string {
+	m := t.mount("/" + variables)
+	switch {
+	case m == nil || m.Mountpoint != "/"+variables || m.FSType != "efivarfs":
+		return "the EFI variables are not mounted at /" + variables + ": the kernel has no access to them (efi=noruntime?)"
+	case isReadOnly(m.Options) || isReadOnly(m.VFSOptions):
+		return "the EFI variables in /" + variables + " are read-only"
+	}
+	if by := Variable([]byte(t.text(loaderInfo))); !strings.HasPrefix(by, "systemd-boot") {
+		return fmt.Sprintf("the running kernel was not booted by systemd-boot: /%s is %q", loaderInfo, by)
+	}
+	return ""
+}
+
+// isReadOnly reports whether the options of a mount say so.
+func isReadOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
 
 // inPlace reports whether grub can write to a file of a file system: in place to its blocks, which have neither
 // checksum nor log.
@@ -95,16 +120,23 @@ func inPlace(fileSystem string) bool {
 	return slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "vfat", "msdos"}, fileSystem)
 }
 
-// unwritable returns why grub cannot write to the file system of a directory. For mounts on the same directory, the
-// kernel lists the topmost last.
-func (t *tree) unwritable(dir string) string {
-	text := t.text("proc/self/mountinfo")
-	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), mountinfo.ParentsFilter(dir))
+// mount returns the mount that a directory is on, nil if it is not known. For mounts on the same directory, the kernel
+// lists the topmost last.
+func (t *tree) mount(dir string) *mountinfo.Info {
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(t.text("proc/self/mountinfo")), mountinfo.ParentsFilter(dir))
 	if err != nil || len(mounts) == 0 {
-		return "its file system is not known"
+		return nil
 	}
 	slices.Reverse(mounts)
-	m := slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+	return slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+}
+
+// unwritable returns why grub cannot write to the file system of a directory.
+func (t *tree) unwritable(dir string) string {
+	m := t.mount(dir)
+	if m == nil {
+		return "its file system is not known"
+	}
 	device := fmt.Sprintf("sys/dev/block/%d:%d/", m.Major, m.Minor)
 	switch {
 	case !inPlace(m.FSType):

@@ -218,7 +218,8 @@ func (t *Tuner) settleBoot() error {
 			return err
 		}
 	}
-	switch why := t.ended(earlier); {
+	t.disarm()
+	switch why := t.record.ended(t.host, earlier); {
 	case earlier && !t.record.Outlives() && t.record.Phase != Committed:
 		return t.forget()
 	case why == "":
@@ -240,18 +241,31 @@ func (t *Tuner) settleBoot() error {
 	return t.record.save(t.host.Dir)
 }
 
+// disarm makes the next boot the usual one if a trial runs and its boot loader could not end it. A boot loader can fail to
+// write although it looked able to: then each boot would be the trial, without a commit.
+func (t *Tuner) disarm() {
+	if !t.isTried() || t.record.Args.Boot == t.host.Boot || !bootargs.Armed(t.host.Root.FS()) {
+		return
+	}
+	note := "the boot loader did not end the trial of the boot arguments: Berth has, so the next boot is the old one"
+	if !isWhole(t.restoreBoot(func(at plan.Target) bool { return boot.StepOf(at) == boot.Next })) {
+		note = "the boot loader did not end the trial of the boot arguments, and Berth could not: the next boot is the trial again"
+	}
+	t.notes = append(t.notes, note)
+}
+
 // ended returns why boot arguments have to be undone after a boot, "" if they need not be.
-func (t *Tuner) ended(earlier bool) string {
-	if !t.record.Outlives() {
+func (a Applied) ended(h Host, earlier bool) string {
+	if !a.Outlives() {
 		return ""
 	}
-	onTrial, tree := t.record.Args.Stage == OnTrial, t.host.Root.FS()
+	onTrial, tree := a.Args.Stage == OnTrial, h.Root.FS()
 	switch {
-	case earlier && (t.record.Phase == Applying || t.record.Phase == Undoing):
+	case earlier && (a.Phase == Applying || a.Phase == Undoing):
 		return "what worked on them died"
-	case earlier && t.record.Phase == Trial && !onTrial:
+	case earlier && a.Phase == Trial && !onTrial:
 		return "they were not committed before the boot"
-	case onTrial && t.record.Args.Boot != t.host.Boot && !bootargs.Armed(tree) && !t.record.tries(tree):
+	case onTrial && a.Args.Boot != h.Boot && !bootargs.Armed(tree) && !a.tries(tree):
 		return "the boot for trial was not committed"
 	}
 	return ""

@@ -57,6 +57,9 @@ func newMachine(t *testing.T, name string) *machine {
 		if strings.HasSuffix(f.Name, "/grubenv") {
 			text += strings.Repeat("#", 1024-len(text))
 		}
+		if strings.Contains(f.Name, "/LoaderInfo-") {
+			text = string(bootargs.NewVariable(strings.TrimSpace(text)))
+		}
 		m.write("/"+f.Name, text)
 	}
 	m.write(bootID, boot)
@@ -337,6 +340,39 @@ func TestAnotherEntryWasBooted(t *testing.T) {
 	m.reboots()
 	m.do(func(u *tuner.Tuner) { must(t, u.Commit()) })
 	m.expect("committed", "ok")
+}
+
+// TestLoaderCannotEndTheTrial: if the boot loader fails to remove the choice of the trial, the first command in that boot
+// removes it. The trial then goes on as usual, to a commit or to the old boot.
+func TestLoaderCannotEndTheTrial(t *testing.T) {
+	for _, name := range withTrial() {
+		for _, commit := range []bool{true, false} {
+			m := newMachine(t, name)
+			before := m.disk()
+			m.do(func(u *tuner.Tuner) { _, err := u.Apply(bootOrder(false)); must(t, err); must(t, u.Commit()) })
+			armed := m.files()
+			m.reboots()
+			for _, file := range []string{grubEnv, grub2Env, oneShot} {
+				if text, is := armed[file]; is {
+					m.write(file, text)
+				}
+			}
+			m.do(func(u *tuner.Tuner) {
+				if n := strings.Join(u.Notes(), "\n"); !strings.Contains(n, "did not end the trial") || bootargs.Armed(m.root.FS()) {
+					t.Errorf("%s: %q, and the next boot is the trial: %v", name, n, bootargs.Armed(m.root.FS()))
+				}
+				if commit {
+					must(t, u.Commit())
+				}
+			})
+			m.reboots()
+			if bootargs.Booted(m.root.FS(), bootTokens()) != commit {
+				t.Errorf("%s: the boot after a trial with commit %v", name, commit)
+			}
+			m.do(func(u *tuner.Tuner) { u.Rollback() })
+			m.same(name, before)
+		}
+	}
 }
 
 // TestNoTrial: on a machine that cannot boot an entry once, nothing is written unless the order allows that. The
