@@ -163,6 +163,21 @@ func synced(d *hostfs.Dir) error {
 	return nil
 }
 
+// InPlace writes the whole file system of a directory to its disk (syncfs(2)). A sync of a file may leave the change in the
+// log of the file system only, which a boot loader does not read: after a power loss it would find the former directory, with
+// blocks that may have other content by then. syncfs also writes the changed blocks of ext4 and FAT to their places
+// (sync_filesystem in fs/sync.c). XFS does that half a minute later.
+func InPlace(d *hostfs.Dir) error {
+	f, err := d.Open(".", os.O_RDONLY)
+	if err == nil {
+		err = errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+	}
+	if err != nil {
+		return d.Explain("sync the file system of", ".", err)
+	}
+	return nil
+}
+
 // immutable is FS_IMMUTABLE_FL of linux/fs.h.
 const immutable = 0x10
 

@@ -108,6 +108,18 @@ func isVariable(t plan.Target) bool {
 	return f == next && path.Base(t.Object) != "grubenv"
 }
 
+// isLoaded reports whether the boot loader itself reads a file.
+func isLoaded(t plan.Target) bool {
+	switch form, _ := aim(t); form {
+	case menu, bootargs.FormTrial, bootargs.FormPart, bootargs.FormEntry, bootargs.FormLabels:
+		return true
+	case next:
+		return !isVariable(t)
+	case bootargs.FormOwn, bootargs.FormPlain: // update-grub and the packages of kernels read them
+	}
+	return false
+}
+
 // chosen returns the next entry.
 func chosen(t plan.Target, data []byte) (plan.Value, error) {
 	if isVariable(t) {
@@ -141,7 +153,11 @@ func (f *files) Write(c plan.Change) (plan.Value, error) {
 		return "", err
 	}
 	defer d.Close()
-	if err := f.write(d, name, c); err != nil {
+	err = f.write(d, name, c)
+	if err == nil && f.root.Path() == "/" && isLoaded(c.Target) { // another root is unmounted before it boots
+		err = hostwrite.InPlace(d)
+	}
+	if err != nil {
 		return "", err
 	}
 	f.call.Written(c.Target)
