@@ -20,9 +20,16 @@
 // TestBootArguments boots once more with arguments that no cell has: a locked down kernel, isolated CPUs.
 //
 // TestGRUB boots from a disk with its own GRUB (GRUB, from its packages), by the BIOS and by UEFI firmware, and takes
-// it through trial boots. TestSystemdBoot does the same with UEFI firmware and systemd-boot. With UEFI the kernel is
-// the distribution's, because Berth's own kernel does not support such firmware. Each of them boots nine times. These
-// tests, TestBootArguments and the whole matrix are `make verify-kernels`.
+// it through trial boots. TestBLS does the same with the entries and the configuration of Red Hat's GRUB, TestSystemdBoot
+// with UEFI firmware and systemd-boot. With UEFI the kernel is the distribution's, because Berth's own kernel does not
+// support such firmware. In these tests Berth's rooms change the files between the boots, and the guest only prints its
+// arguments.
+//
+// TestUpdateGRUB boots a disk of Debian (Debian, from its packages) that keeps what the system writes. The shipped
+// program runs there, and Debian's own update-grub writes GRUB's menu, also from the hooks of the kernels' packages.
+//
+// Each of these tests boots nine to seventeen times, and prints what booted. They, TestBootArguments and the whole matrix
+// are `make verify-kernels`.
 //
 // # Adding things
 //
@@ -44,7 +51,7 @@
 //	go test -count=1 ./test/kernel               # the one cell
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run VM/6.12-v2
-//	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|SystemdBoot'
+//	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|BLS|SystemdBoot'
 //	go run ./test/kernel/vm mems -bytes 1GiB     # the memory nodes of a running group, as a table
 //	go run ./test/kernel/vm pull -hz 1000        # how waiting threads get a CPU, as a table
 //

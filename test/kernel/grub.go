@@ -20,6 +20,8 @@ import (
 type GRUB struct {
 	// Tree is that directory. Each boot makes the only partition from it.
 	Tree string
+	// Environment is the file in Tree that GRUB writes.
+	Environment string
 
 	dir, loader string
 	// uefi is the firmware that starts GRUB from a separate partition, nil with the BIOS.
@@ -33,6 +35,9 @@ const (
 	diskMiB    = 64
 )
 
+// grubEnvironment is GRUB's environment block on Debian.
+const grubEnvironment = "boot/grub/grubenv"
+
 // bootedWith begins the line that program cmdline prints.
 const bootedWith = "booted with: "
 
@@ -41,7 +46,7 @@ const systemPartition = "boot/efi"
 
 // NewGRUB extracts GRUB from its packages, without installing them, and works in dir. The BIOS starts it.
 func NewGRUB(ctx context.Context, tree, dir string, log io.Writer) (*GRUB, error) {
-	return newGRUB(ctx, &GRUB{Tree: tree, dir: dir}, log, "grub-pc-bin", "core.img",
+	return newGRUB(ctx, &GRUB{Tree: tree, Environment: grubEnvironment, dir: dir}, log, "grub-pc-bin", "core.img",
 		"-O", "i386-pc", "-d", "usr/lib/grub/i386-pc", "-p", "(hd0,msdos1)/boot/grub", "biosdisk")
 }
 
@@ -53,7 +58,7 @@ func NewGRUBOfUEFI(ctx context.Context, tree, dir string, log io.Writer) (*GRUB,
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGRUB(ctx, &GRUB{Tree: tree, dir: dir, uefi: uefi}, log, "grub-efi-amd64-bin", file,
+	g, err := newGRUB(ctx, &GRUB{Tree: tree, Environment: grubEnvironment, dir: dir, uefi: uefi}, log, "grub-efi-amd64-bin", file,
 		"-O", "x86_64-efi", "-d", "usr/lib/grub/x86_64-efi", "-p", "/EFI/debian", "fat")
 	if err != nil {
 		return nil, err
@@ -142,8 +147,7 @@ func (g *GRUB) Boot(ctx context.Context) (string, error) {
 			fmt.Fprintln(os.Stderr, "once more: the kernel said nothing")
 			continue
 		}
-		block := filepath.Join(g.Tree, "boot/grub/grubenv")
-		read := "dump /boot/grub/grubenv " + block
+		read := "dump /" + g.Environment + " " + filepath.Join(g.Tree, g.Environment)
 		return said, inDir(ctx, g.dir, "debugfs", "-R", read, fmt.Sprintf("%s?offset=%d", disk, firstBlock*sector))
 	}
 }

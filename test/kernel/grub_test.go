@@ -55,7 +55,11 @@ func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel,
 	archive, err := txtar.ParseFile("../../internal/linux/bootargs/testdata/" + name + ".txtar")
 	must(t, err)
 	for _, f := range archive.Files {
-		m.write(f.Name, string(f.Data))
+		text := string(f.Data)
+		if strings.Contains(f.Name, "/LoaderInfo-") {
+			text = string(bootargs.NewVariable(strings.TrimSpace(text)))
+		}
+		m.write(f.Name, text)
 	}
 	guest, err := NewGuest(t.Context(), moduleRoot(t), t.TempDir())
 	must(t, err)
@@ -97,8 +101,7 @@ func TestGRUB(t *testing.T) {
 				must(t, m.updateGRUB(grubConfig))
 			}
 			m.kernels(recordedKernel)
-			block := "# GRUB Environment Block\n"
-			m.write("boot/grub/grubenv", block+strings.Repeat("#", 1024-len(block)))
+			m.environment(grubEnvironment)
 			var err error
 			m.loader, err = boots.by(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
 			must(t, err)
@@ -106,6 +109,63 @@ func TestGRUB(t *testing.T) {
 			m.updates()
 		})
 	}
+}
+
+// environment pads an environment block of GRUB to its length.
+func (m *loaded) environment(name string) {
+	m.t.Helper()
+	block := read(m.t, m.root.Join(name))
+	m.write(name, block+strings.Repeat("#", 1024-len(block)))
+}
+
+// specified is a GRUB that boots entries of the Boot Loader Specification.
+type specified struct {
+	*GRUB
+	m *loaded
+}
+
+// Boot defines the command blscfg, which only Fedora's GRUB has: it makes an entry of the menu from each file, with the
+// name of the file as its id. GRUB itself executes everything else, first of all what Fedora's configuration does with
+// the environment block.
+func (s specified) Boot(ctx context.Context) (string, error) {
+	files, err := filepath.Glob(s.m.root.Join("boot/loader/entries/*.conf"))
+	if err != nil {
+		return "", err
+	}
+	var menu strings.Builder
+	for _, file := range files {
+		text := read(s.m.t, file)
+		line := func(key string) string {
+			return strings.Join(regexp.MustCompile(`(?m)^` + key + `\s+(.*)$`).FindStringSubmatch(text)[1:], "")
+		}
+		fmt.Fprintf(&menu, "menuentry '%s' --id '%s' {\n\tlinux %s %s\n\tinitrd /boot/initramfs.img\n}\n",
+			line("title"), strings.TrimSuffix(filepath.Base(file), ".conf"), line("linux"), line("options"))
+	}
+	const config = "boot/grub/grub.cfg"
+	s.m.write(config, "function blscfg {\n"+menu.String()+"}\nset prefix=($root)/boot/grub2\nload_env\nset timeout=0\nsource $prefix/grub.cfg\n")
+	defer os.Remove(s.m.root.Join(config)) // Berth sees a host of Red Hat's
+	return s.GRUB.Boot(ctx)
+}
+
+// TestBLS takes a machine with entries of the Boot Loader Specification, and the configuration of Red Hat's GRUB, through
+// trial boots. Debian's GRUB boots it, and the test does the part of the command blscfg.
+func TestBLS(t *testing.T) {
+	m, kernels, initramfs := newLoaded(t, "rhel-bls")
+	const release = "5.14.0-362.el9.x86_64"
+	const entries, config, block = "boot/loader/entries/", "boot/grub2/grub.cfg", "boot/grub2/grubenv"
+	const recorded, entry = entries + "4a6b-" + release + ".conf", entries + "rhel-" + release + ".conf" // Debian's GRUB takes 4a6b for a number
+	m.write(entry, strings.NewReplacer("linux /", "linux /boot/", "ro crash", "ro console=ttyS0 panic=-1 rdinit=/cmdline quiet crash").Replace(read(t, m.root.Join(recorded))))
+	m.remove(entries, filepath.Base(recorded))
+	m.write(block, strings.Replace(read(t, m.root.Join(block)), "=4a6b", "=rhel", 1))
+	m.write(config, strings.Replace(read(t, m.root.Join(config)), "insmod blscfg\n", "", 1))
+	m.write("boot/vmlinuz-"+release, read(t, kernels["own"].Image))
+	m.write("boot/initramfs.img", initramfs)
+	m.environment(block)
+	grub, err := NewGRUB(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
+	must(t, err)
+	grub.Environment = block
+	m.loader = specified{grub, m}
+	m.trials(entry, config, "etc/kernel/cmdline", entries+bootargs.TrialID+".conf")
 }
 
 // TestSystemdBoot takes a machine with UEFI firmware and systemd-boot through trial boots, with the distribution's
@@ -122,6 +182,17 @@ func TestSystemdBoot(t *testing.T) {
 	m.loader, err = NewUEFI(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
 	must(t, err)
 	m.trials(entry, toCome, "efi/loader/entries/"+bootargs.TrialID+".conf", OneShot)
+
+	// an update replaces the kernel of the trial before it boots
+	m.apply("skew_tick=1")
+	const updated = "efi/loader/entries/updated.conf"
+	m.write("efi/vmlinuz-updated", read(t, kernels["distro"].Image))
+	m.write(updated, strings.Replace(read(t, m.root.Join(entry)), "/vmlinuz-linux-6.7.4-arch1-1", "/vmlinuz-updated", 1))
+	m.write("efi/loader/loader.conf", "timeout 0\ndefault updated.conf\n")
+	m.remove("efi", "vmlinuz-linux*", "loader/entries/arch.conf")
+	m.expect("the kernel of the trial was removed: the usual entry", true, false)
+	m.command(func(u *tuner.Tuner) error { u.Rollback(); return nil })
+	m.expect("rolled back", true, false)
 }
 
 func must(t *testing.T, err error) {

@@ -88,22 +88,30 @@ func (g *Guest) Close() (string, error) {
 	return g.image.Name(), g.image.Close()
 }
 
-// build runs the go command, with the flags of the Makefile, and adds its output: a static program without symbols,
-// because an emulated CPU reads the image.
+// build adds the program that the go command makes.
 func (g *Guest) build(ctx context.Context, name, verb string, args ...string) error {
 	made := filepath.Join(g.dir, "program")
-	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", made}, args...)
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = g.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go %v: %w\n%s", args, err, out)
+	if err := compile(ctx, g.source, made, verb, args...); err != nil {
+		return err
 	}
 	content, err := os.ReadFile(made)
 	if err != nil {
 		return err
 	}
 	g.files.File(name, content)
+	return nil
+}
+
+// compile runs the go command at source, with the flags of the Makefile. It makes a static program without symbols,
+// because an emulated CPU reads the image.
+func compile(ctx context.Context, source, made, verb string, args ...string) error {
+	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", made}, args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %v: %w\n%s", args, err, out)
+	}
 	return nil
 }
 

@@ -1,5 +1,5 @@
 // Command cmdline is the first program of a guest that a boot loader started. It prints the kernel's arguments to the
-// console, and powers off.
+// console, and powers off. Before that, on a machine with a second disk, it runs the commands on that disk.
 package main
 
 import (
@@ -15,12 +15,10 @@ func main() {
 	}
 }
 
-// report prints the line that the test searches for.
+// report prints the line that the test searches for, and runs the commands.
 func report() error {
-	for dir, kind := range map[string]string{"/proc": "proc", "/dev": "devtmpfs"} {
-		if err := unix.Mount(kind, dir, kind, 0, ""); err != nil {
-			return fmt.Errorf("mount %s: %w", dir, err)
-		}
+	if err := mount(map[string]string{"/proc": "proc", "/dev": "devtmpfs"}); err != nil {
+		return err
 	}
 	args, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
@@ -33,5 +31,18 @@ func report() error {
 	if _, err := fmt.Fprintf(console, "\nbooted with: %s\n", args); err != nil {
 		return err
 	}
+	if err := obey(console); err != nil {
+		return err
+	}
 	return unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+// mount mounts file systems by their directory.
+func mount(all map[string]string) error {
+	for dir, kind := range all {
+		if err := unix.Mount(kind, dir, kind, 0, ""); err != nil {
+			return fmt.Errorf("mount %s: %w", dir, err)
+		}
+	}
+	return nil
 }
