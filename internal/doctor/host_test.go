@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/doctor"
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // host is an invented machine at two moments, five seconds apart: two nodes of two cores with two threads each, nearly
@@ -214,17 +214,11 @@ func (h host) group(cpus, mems, partition string) {
 // sample writes files to a directory and samples it as a host.
 func sample(t *testing.T, files map[string]string) *doctor.Sample {
 	t.Helper()
-	dir := t.TempDir()
+	h := plain.New(t)
 	for name, text := range files {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		h.Write(name, text)
 	}
-	s, err := doctor.Take(open(t, dir), nil, nil)
+	s, err := doctor.Take(h.Root(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

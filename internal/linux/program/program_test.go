@@ -22,6 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/test/child"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // TestChild is a child process that maps the file that it is told, as the loader maps a library.
@@ -44,32 +45,14 @@ func TestChild(t *testing.T) {
 // groupOf returns a recorded group that contains processes of this host.
 func groupOf(t *testing.T, procs ...any) (root *hostfs.Root, host *cgroup.Host) {
 	t.Helper()
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"proc/self/mountinfo":              "26 25 0:23 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-		"sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
-		"sys/fs/cgroup/app/cgroup.procs":   strings.Join(strings.Fields(fmt.Sprintln(procs...)), "\n"),
-	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	recorded, err := hostfs.Open(dir)
+	recorded := plain.WithGroups(t, "cpuset cpu")
+	recorded.Write("sys/fs/cgroup/app/cgroup.procs", strings.Join(strings.Fields(fmt.Sprintln(procs...)), "\n"))
+	root, err := hostfs.Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = recorded.Close() })
-	if host, err = cgroup.Open(recorded); err != nil {
-		t.Fatal(err)
-	}
-	if root, err = hostfs.Open("/"); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { _ = root.Close() })
-	return root, host
+	return root, recorded.Cgroups()
 }
 
 // anyone attaches a child to no group.
@@ -138,30 +121,18 @@ func TestOfIsBounded(t *testing.T) {
 
 // TestRecordedProcessesAreUnknown checks that a link in a recorded /proc is not followed to a file of this host.
 func TestRecordedProcessesAreUnknown(t *testing.T) {
-	root, host := groupOf(t, os.Getpid())
-	dir := t.TempDir()
-	proc := filepath.Join(dir, "proc", fmt.Sprint(os.Getpid()))
-	if err := os.MkdirAll(proc, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"comm", "maps"} {
-		if err := os.WriteFile(filepath.Join(proc, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	_, host := groupOf(t, os.Getpid())
+	recorded, proc := plain.New(t), fmt.Sprintf("proc/%d/", os.Getpid())
+	recorded.Write(proc+"comm", "")
+	recorded.Write(proc+"maps", "")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(self, filepath.Join(proc, "exe")); err != nil {
+	if err := os.Symlink(self, recorded.Path(proc, "exe")); err != nil {
 		t.Fatal(err)
 	}
-	_ = root.Close()
-	if root, err = hostfs.Open(dir); err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	got, err := Of(t.Context(), root, host, "app")
+	got, err := Of(t.Context(), recorded.Root(), host, "app")
 	if err != nil || got.Answer != Unknown || !strings.Contains(got.Why, hostfs.ErrNoLink.Error()) {
 		t.Errorf("%+v, %v", got, err)
 	}

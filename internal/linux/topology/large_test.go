@@ -3,15 +3,11 @@ package topology_test
 import (
 	"fmt"
 	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // large returns a machine of 512 CPUs: 8 NUMA nodes in 2 sockets, each with 4 L3 domains of 8 cores with 2 threads.
@@ -58,22 +54,11 @@ func TestLargeMachineReadsFewFiles(t *testing.T) {
 
 // BenchmarkDiscover512 discovers a machine of 512 CPUs from files, as the commands do. The goal is 50 ms.
 func BenchmarkDiscover512(b *testing.B) {
-	dir := b.TempDir()
-	files := large().files()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		name, text := filepath.Join(dir, name), files[name]
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			b.Fatal(err)
-		}
+	host := plain.New(b)
+	for name, text := range large().files() {
+		host.Write(name, text)
 	}
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer root.Close()
+	root := host.Root()
 	for b.Loop() {
 		if found, err := topology.Discover(root.FS()); err != nil || len(found.Cores) != 256 {
 			b.Fatal(found, err)

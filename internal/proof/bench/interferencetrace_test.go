@@ -1,14 +1,12 @@
 package bench
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // Time together counts while a hog runs on another thread of the server's core, even if the hog started before the
@@ -70,23 +68,10 @@ func TestTogetherAcrossReadings(t *testing.T) {
 
 // The waiting times of threads are summed. The sum is unknown if the kernel does not report them.
 func TestWaited(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		name = filepath.Join(dir, "proc/7/task", name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	host := plain.New(t)
+	write := func(name, text string) { host.Write("proc/7/task/"+name, text) }
 	write("7/comm", "server\n")
-	root, err := hostfs.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
+	root := host.Root()
 	if _, ok, err := schedstat(root.FS(), 7, waited); ok || err != nil {
 		t.Errorf("no schedstat: %v, %v", ok, err)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,10 +15,10 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/pages"
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 // machine is a kernel of files with two NUMA nodes, and one group with processes.
@@ -552,29 +550,12 @@ func TestRestsAfterEachThread(t *testing.T) {
 func TestThreadsWherePagesStay(t *testing.T) {
 	t.Parallel()
 	for migrate, want := range map[string]int{"0\n": 0, "1\n": 3} {
-		dir := t.TempDir()
-		for name, text := range map[string]string{
-			"proc/self/mountinfo":                           "26 25 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n",
-			"sys/fs/cgroup/cpuset/db/cpuset.memory_migrate": migrate, "sys/fs/cgroup/cpuset/db/tasks": "1\n2\n3\n",
-		} {
-			name = filepath.Join(dir, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		root, err := hostfs.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		host, err := cgroup.Open(root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := threads(host, "db"); n != want || err != nil {
+		h := plain.New(t)
+		h.Write("proc/self/mountinfo", "26 25 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n")
+		h.Write("sys/fs/cgroup/cpuset/db/cpuset.memory_migrate", migrate)
+		h.Write("sys/fs/cgroup/cpuset/db/tasks", "1\n2\n3\n")
+		if n, err := threads(h.Cgroups(), "db"); n != want || err != nil {
 			t.Errorf("memory_migrate %q: %d threads, %v, want %d", migrate, n, err, want)
-		}
-		if err := root.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }
