@@ -112,6 +112,7 @@ undoes what it has written, for example if a value changed.`,
 			if err != nil {
 				return err
 			}
+			moved(cmd.Context(), knob.Open(job.root.FS()), job.result.Settings)
 			return show(cmd.OutOrStdout(), format, job.result, func(w io.Writer) error { return printApplied(w, job.result) })
 		}),
 	}

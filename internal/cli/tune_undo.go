@@ -234,6 +234,14 @@ func printVerified(w io.Writer, v verified) error {
 			return err
 		}
 	}
+	for _, s := range v.Settings {
+		if s.Elsewhere == 0 {
+			continue
+		}
+		if err := printLine(w, fmt.Sprintf("\nnote: %s %s: %s", s.Knob, s.Instance, elsewhere(s.Elsewhere, s.Want))); err != nil {
+			return err
+		}
+	}
 	return printAbout(w, v.Settings)
 }
 

@@ -75,6 +75,9 @@ type Verified struct {
 	Want      string `json:"want"`
 	Effective string `json:"effective"`
 	State     State  `json:"state"`
+	// Elsewhere is how many bytes of a unit's memory are on other NUMA nodes, although its memory nodes are ok. It is 0
+	// below 1 MiB.
+	Elsewhere int64 `json:"elsewhere,omitempty"`
 }
 
 // Differs reports whether the host lacks the value, and will not have it by itself. It is false for an offline CPU,

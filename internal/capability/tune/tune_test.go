@@ -653,10 +653,10 @@ func TestMemoryOfUnits(t *testing.T) {
 		support knob.Support
 		why     string
 	}{
-		"fits":          {map[int]int64{0: gibi / 16, 1: 9 * gibi}, map[int]int64{1: 2 * gibi}, knob.Settable, "64 MiB move at once, and stay where they are at an undo"},
+		"fits":          {map[int]int64{0: gibi / 16, 1: 9 * gibi}, map[int]int64{1: 2 * gibi}, knob.Settable, "up to 64 MiB move at once, and stay where they are at an undo"},
 		"takes long":    {map[int]int64{0: gibi/16 + 1, 1: 9 * gibi}, map[int]int64{1: 2 * gibi}, knob.ReadOnly, "64 MiB would move to NUMA nodes 1, and systemd stand still meanwhile: move them first (berth memory migrate --pid PROCESS --to 1)"},
 		"does not":      {map[int]int64{0: 2 * gibi, 1: 0}, map[int]int64{0: 9 * gibi, 1: gibi}, knob.ReadOnly, "2.0 GiB would move to NUMA nodes 1, where there is room for 1.0 GiB"},
-		"no room known": {map[int]int64{0: gibi / 16}, nil, knob.Settable, "64 MiB move at once, and stay where they are at an undo"},
+		"no room known": {map[int]int64{0: gibi / 16}, nil, knob.Settable, "up to 64 MiB move at once, and stay where they are at an undo"},
 		"none known":    {nil, map[int]int64{1: 0}, knob.Settable, "its pages move at once, and stay where they are at an undo"},
 	} {
 		on := tune.Host{Facts: facts, Memory: map[string]map[int]int64{group: tt.memory}, Room: tt.room}

@@ -149,7 +149,7 @@ func mems(u profile.Unit, h Host) Setting {
 		row.Why = fmt.Sprintf("%s would move to NUMA nodes %s, and systemd stand still meanwhile: move them first (berth memory migrate --pid PROCESS --to %s)",
 			table.Bytes(moves), u.Mems, u.Mems)
 	default:
-		row.Why = fmt.Sprintf("%s move at once, and stay where they are at an undo", table.Bytes(moves))
+		row.Why = fmt.Sprintf("up to %s move at once, and stay where they are at an undo", table.Bytes(moves))
 	}
 	return row
 }

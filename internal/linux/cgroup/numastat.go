@@ -2,6 +2,8 @@ package cgroup
 
 import (
 	"bytes"
+
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 const (
@@ -27,6 +29,28 @@ func ParseMemoryByNode(text []byte) (MemoryByNode, bool) {
 	var b MemoryByNode
 	ok := b.addV2(text)
 	return b, ok
+}
+
+// Outside returns how many movable bytes are on other nodes than these.
+func (b MemoryByNode) Outside(nodes cpuset.Set) int64 {
+	var sum int64
+	for node, bytes := range b.Movable {
+		if !nodes.Contains(node) {
+			sum += bytes
+		}
+	}
+	return sum
+}
+
+// Outside is MemoryByNode.Outside for the memory of a group. It returns false if the kernel does not count that memory.
+func Outside(g *Group, nodes cpuset.Set) (bytes int64, known bool) {
+	memory, err := g.Memory()
+	if err != nil {
+		return 0, false
+	}
+	defer memory.Close()
+	by, err := memory.ByNode()
+	return by.Outside(nodes), err == nil
 }
 
 // addV1 adds the lines "hierarchical_TYPE=PAGES N0=PAGES ..." of memory.numa_stat.

@@ -8,19 +8,18 @@ import (
 	"github.com/berth-project/berth/test/kernel"
 )
 
-// database and webserver are the services of the built-in profile numa-services. The webserver has memory on the wrong
-// node, and asks for CPUs that its list of the profile lacks. The other services record the lists with which they start.
+// database and webserver are the services of the built-in profile numa-services. Both record the lists with which they
+// start.
 const (
 	begins   = "ExecStartPre=/bin/sh -c 'grep -h allowed_list /proc/self/status >/run/started-%N'\n"
+	serves   = "/usr/bin/perl -e '$$x = \"a\" x 8388608; sleep 1 while 1'\n"
 	database = `[Service]
 ` + begins + `ExecStart=/usr/bin/sleep infinity
 [Install]
 WantedBy=multi-user.target
 `
 	webserver = `[Service]
-ExecStart=/usr/bin/perl -e '$$x = "a" x 8388608; sleep 1 while 1'
-CPUAffinity=0-1
-[Install]
+` + begins + `ExecStart=` + serves + `[Install]
 WantedBy=multi-user.target
 `
 	// poller has one process for each CPU of the partition, pinned as a program of DPDK pins its threads.
@@ -93,26 +92,28 @@ echo $s $c / $m / $(sed -n 's/^\(Cpus\|Mems\)_allowed_list:\t//p' $p/status)
 done
 cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	h.life(t, "numa-services", has, "db 1 / 0\ndb 1 / 0 / 1 0\nweb 3 / 1\nweb 3 / 1 / 3 1\n5\n5",
-		map[string]string{"db": "1\n0"})
+		map[string]string{"db": "1\n0", "web": "3\n1"})
 	h.memory(t)
 }
 
-// memory compares the pages of a service with the node that its profile names. A process that systemd started inside its
-// group keeps its pages at the first change of the list (docs/memory.md); the next one of the service has all its memory
-// on the right node.
+// memory compares the pages of a service that runs with the node that a profile names: one apply moves them, also of a
+// process that systemd started inside its group, which keeps its pages at the first change of the list (docs/tune.md).
 func (h *host) memory(t *testing.T) {
 	const pages = `sed -n '/anon=/s/.* N%d=\([0-9]*\).*/\1/p' /proc/$(systemctl show -P MainPID web)/numa_maps | awk '{n += $1} END {print n + 0}'`
-	filled := func(node int) {
-		h.sh(t, "systemctl restart web") // a rollback leaves pages where they are
+	isOn := func(node int) {
 		h.eventually(t, fmt.Sprintf("its memory is on node %d", node), "[ $("+fmt.Sprintf(pages, node)+") -ge 2048 ] && echo yes", "yes")
 	}
-	filled(0)
-	h.sh(t, berth+" tune apply numa-services --confirm 1h")
-	// With the affinity of its unit file, whose CPUs it may no longer use, the service could not start.
-	h.write("/run/systemd/system/web.service.d/anywhere.conf", "[Service]\nCPUAffinity=\n")
-	h.sh(t, "systemctl daemon-reload")
-	filled(1)
+	h.write("/run/systemd/system/web.service.d/first.conf", "[Service]\nExecStart=\nExecStart=/usr/bin/taskset -c 0-1 "+serves)
+	h.sh(t, "systemctl daemon-reload && systemctl restart web") // a rollback leaves pages where they are
+	isOn(0)
+	begun := h.sh(t, "systemctl show -P ExecMainStartTimestampMonotonic web")
+	t.Log(h.sh(t, berth+" tune plan numa-services"))
+	t.Log(h.sh(t, berth+" tune apply numa-services --confirm 1h"))
 	h.expect(t, "anonymous pages on the other node", fmt.Sprintf(pages, 0), "0")
+	isOn(1)
+	t.Log(h.sh(t, berth+" tune verify"))
+	h.expect(t, "its start", "systemctl show -P ExecMainStartTimestampMonotonic web", begun)
+	h.expect(t, "its list", "cat /sys/fs/cgroup/system.slice/web.service/cpuset.mems", "1")
 	h.sh(t, berth+" tune rollback")
 }
 

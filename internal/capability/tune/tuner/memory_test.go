@@ -2,13 +2,16 @@ package tuner_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
@@ -113,5 +116,85 @@ func TestPartitionOfAHeldList(t *testing.T) {
 	before[autogroup] = "0"
 	if d := cmp.Diff(before, h.files()); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestPagesOfAUnitThatRuns: an apply moves the pages of a unit although the kernel moves none at the first write of the
+// list. A rollback restores all, also if the apply was killed between any two of the writes that this takes.
+func TestPagesOfAUnitThatRuns(t *testing.T) {
+	const mems = service + "/cpuset.mems"
+	seen := map[string]bool{} // the lists that a killed apply left
+	for fatal := 1; ; fatal++ {
+		r, o, _ := newRegistry(t)
+		r.start()
+		r.write("/sys/devices/system/node/possible", "0-3")
+		for _, at := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/system.slice", service} {
+			r.write(at+"/cgroup.controllers", "cpuset memory\n")
+		}
+		r.write(service+"/cgroup.events", "populated 1\n")
+		var err error
+		r.groups, err = cgroup.Open(r.root)
+		must(t, err)
+		on, remembers := map[string]int{"0": 4204}, "" // pages by node, and the nodes that the kernel remembers, at first none
+		count := func() {
+			r.write(service+"/memory.numa_stat", fmt.Sprintf("anon N0=%d N1=%d\n", on["0"]<<12, on["1"]<<12))
+		}
+		count()
+		r.makes = func(step string) {
+			if !strings.HasPrefix(step, string(apply.StepWritten)) && !strings.HasPrefix(step, string(apply.StepRestored)) || !strings.HasSuffix(step, "cpuset.mems") {
+				return
+			}
+			nodes := r.plain.Read(mems)
+			if nodes == "" {
+				nodes = "0-3"
+			}
+			if nodes == "1" && remembers == "0-3" {
+				on["1"], on["0"] = on["1"]+on["0"], 0
+			}
+			remembers = nodes
+			r.write(mems+".effective", nodes)
+			count()
+		}
+		dies := r.command(fatal, func(u *tuner.Tuner) {
+			if done, err := u.Apply(o); err != nil || done.Writes != 3 || on["0"] != 0 || r.plain.Read(mems) != "1" {
+				t.Errorf("%+v, %v; pages %v, list %s", done, err, on, r.plain.Read(mems))
+			}
+			a, _ := u.Applied()
+			for pages, want := range map[int]int64{255: 0, 256: 1 << 20} { // on the other node since then
+				on["0"] = pages
+				count()
+				for _, row := range a.Verify(r.root.FS(), r.kernel, nil) {
+					if is := row.Knob == tune.UnitMems; is && (row.Elsewhere != want || row.State != tune.OK) || !is && row.Elsewhere != 0 {
+						t.Errorf("verify: %+v", row)
+					}
+				}
+			}
+		})
+		if dies {
+			seen[string(r.lists[cgroup.KnobMems])+" "+r.plain.Read(mems)] = true
+		}
+		r.step = r.makes
+		r.do(func(u *tuner.Tuner) {
+			for _, b := range u.Rollback() {
+				if b.Err != nil || b.Outcome == apply.OutcomeDrifted {
+					t.Errorf("killed at step %d: %+v", fatal, b)
+				}
+			}
+		})
+		if has := r.plain.Read(mems); r.lists[cgroup.KnobMems] != cgroup.Inherit || has != "" && has != "0-3" {
+			t.Errorf("killed at step %d: systemd has %v, the group %q", fatal, r.lists, has)
+		}
+		s, err := journal.Load(r.state, driver.Values())
+		if _, is, bad := tuner.Load(r.state); is || err != nil || bad != nil || len(s.Entries) > 0 {
+			t.Errorf("killed at step %d: on record %t, %v; %v, %v", fatal, is, bad, s.Entries, err)
+		}
+		if !dies {
+			break
+		}
+	}
+	for _, left := range []string{"inherit ", "1 1", "1 0-3"} {
+		if !seen[left] {
+			t.Errorf("no apply was killed with the lists %q: %v", left, seen)
+		}
 	}
 }

@@ -69,6 +69,7 @@ type host struct {
 	units    cgroupfile.Units
 	generate func(string) error
 	kernel   tuner.Kernel
+	makes    func(step string) // what the kernel makes of a write, also of a command that is killed right after it
 }
 
 func newHost(t testing.TB) *host {
@@ -722,7 +723,10 @@ type killed struct{}
 func (h *host) command(fatal int, f func(*tuner.Tuner)) (died bool) {
 	h.t.Helper()
 	n := 0
-	h.step = func(string) {
+	h.step = func(step string) {
+		if h.makes != nil {
+			h.makes(step)
+		}
 		if n++; n == fatal {
 			panic(killed{})
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // hierarchy is the mount of the control groups of units.
@@ -52,6 +53,25 @@ func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 	}
 }
 
+// leastElsewhere is the least memory on other nodes that is worth a word. Some pages always stay, such as those that the
+// kernel holds for another purpose at that moment, and the kernel's counts are inexact.
+const leastElsewhere = 1 << 20
+
+// Elsewhere returns how many bytes of a unit's movable memory are on other NUMA nodes than these. It returns 0 for less
+// than 1 MiB, and if the kernel does not count them. file is the list of the unit's group. The count may be two seconds
+// old.
+func Elsewhere(host *knob.Host, file, nodes string) int64 {
+	of, err := cpuset.Parse(nodes)
+	memory, known := cgroup.ParseMemoryByNode([]byte(host.Text(path.Dir(file) + "/memory.numa_stat")))
+	if err != nil || !known {
+		return 0
+	}
+	if bytes := memory.Outside(of); bytes >= leastElsewhere {
+		return bytes
+	}
+	return 0
+}
+
 // verifyUnit compares one setting of a unit with its group or its threads. Threads with another policy or slice are
 // drift: the unit was restarted, or another program changed them.
 func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
@@ -72,6 +92,9 @@ func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
 		return tune.Verify(row, nil, "", made)
 	}
 	row = tune.Verify(row, []knob.Found{found}, "", made)
+	if row.Knob == tune.UnitMems && row.State == tune.OK {
+		row.Elsewhere = Elsewhere(host, row.File, row.Want)
+	}
 	if _, invalid := cgroup.Value(row.Effective).Invalid(); invalid && row.Knob == tune.Partition {
 		row.State = tune.Ignored
 	}

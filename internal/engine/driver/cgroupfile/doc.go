@@ -36,6 +36,9 @@
 // that restarts, or is started again, has a new group with the same list. The journal entry therefore stays as long as
 // systemd may have the list (plan.Kind.Recurs).
 //
+// A write of memory nodes may move no page, because the kernel does not know the nodes to move from. The driver then
+// writes the value before, and the new value again (rest).
+//
 // One original cannot be restored exactly: on cgroup v2 the kernel lets nobody empty cpuset.cpus or cpuset.mems while
 // processes are in the group. The driver then writes the list of everything that the machine can ever have. That list
 // has the same effect now and later, and counts as the original.

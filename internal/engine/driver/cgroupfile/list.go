@@ -18,6 +18,7 @@ import (
 // common.
 func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
+	had := s.nodesBefore(g, c)
 	written, err := s.putList(g, c)
 	if err != nil {
 		return "", explainList(g, k, written, err)
@@ -33,6 +34,9 @@ func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error)
 	}
 	if movesThreads(c.Target) {
 		s.giveBack(g, c.Target)
+	}
+	if err := (rest{s.host, s.call, g, c, had}).move(written); err != nil {
+		return "", err
 	}
 	stands, err := read(g, c.Target)
 	if err != nil {
