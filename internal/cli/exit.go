@@ -74,7 +74,7 @@ func unsupportedClasses() []error {
 	return []error{
 		ErrUnsupported, agent.ErrReadOnly, bench.ErrMissing, demo.ErrUnsupported, kernel.ErrNotSupported,
 		cgroup.ErrNoHierarchy, cgroup.ErrNoController, cgroup.ErrNoKnob,
-		bootargs.ErrByHand, boot.ErrElsewhere, tuner.ErrNoTrial,
+		bootargs.ErrByHand, boot.ErrElsewhere, tuner.ErrNoTrial, tuner.ErrBegin,
 		errNoTrace, mover.ErrOwnMems, mover.ErrRealTime, mover.ErrUnseen,
 	}
 }

@@ -78,10 +78,11 @@ one-time entries needs.
 If nothing was committed, it says so and succeeds: a boot, or a power cut, ended what
 was not.
 
-Exit code 3: this kernel lacks a required setting, or it cannot be set from here. Exit
-code 4: another program or the agent sets the same setting, another profile is applied,
-or a value changed while the command ran. The command then writes nothing, or it
-undoes what it has written, for example if a value changed.`,
+Exit code 3: this kernel lacks a required setting, it cannot be set from here, or a unit
+could not start with its CPUs or memory nodes. Exit code 4: another program or the agent
+sets the same setting, another profile is applied, or a value changed while the command
+ran. The command then writes nothing, or it undoes what it has written, for example if a
+value changed.`,
 		Example: `  berth tune apply low-latency
   berth tune apply ./db.yaml --confirm 10m
   berth tune apply --committed`,

@@ -57,6 +57,9 @@ machine, for example because it names CPUs that the machine does not have.`,
 			if err != nil {
 				return err
 			}
+			if plan, err = g.begins(plan); err != nil {
+				printNote(cmd, "it is not known whether each unit could start with its lists: %v", err)
+			}
 			if plan, err = g.held(cmd, config, plan); err != nil {
 				printNote(cmd, "it is not known whether the agent holds a setting: %v", err)
 			}
@@ -85,6 +88,19 @@ func (g *globals) held(cmd *cobra.Command, config string, plan tune.Plan) (tune.
 		return plan, err
 	}
 	return host.Held(plan)
+}
+
+// begins marks the lists with which units could not start. Below another root systemd knows other units.
+func (g *globals) begins(plan tune.Plan) (tune.Plan, error) {
+	if g.Root != "/" {
+		return plan, nil
+	}
+	host, closeHost, err := g.tuneHost("")
+	defer closeHost()
+	if err != nil {
+		return plan, err
+	}
+	return host.Begins(plan)
 }
 
 // oneArg accepts exactly one argument.

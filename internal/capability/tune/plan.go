@@ -127,6 +127,23 @@ func (p Plan) Held(by func(Setting) string) Plan {
 	return p
 }
 
+// Noted returns the plan with remarks about settings that can be set; about returns "" for no remark.
+func (p Plan) Noted(about func(Setting) string) Plan {
+	p.Settings = slices.Clone(p.Settings)
+	for i := range p.Settings {
+		s := &p.Settings[i]
+		if s.Support != knob.Settable {
+			continue
+		}
+		if note := about(*s); note != "" && s.Why != "" {
+			s.Why += "; " + note
+		} else if note != "" {
+			s.Why = note
+		}
+	}
+	return p
+}
+
 // names returns the settings by their user-visible names, each once. A knob with many instances is listed without them;
 // settings of units and of the next boot include the instance.
 func names(settings []Setting) []string {

@@ -39,6 +39,14 @@ func (a *Applier) Ahead(changes []plan.Change) []Result {
 	return results
 }
 
+// MayBegin returns nil if the object of a target can begin with a value, else ErrRefused with the reason (Beginner). It
+// writes nothing.
+func (a *Applier) MayBegin(t plan.Target, v plan.Value) error {
+	call := a.open()
+	defer call.close()
+	return call.mayBegin(t, v)
+}
+
 // ahead makes one change of a record. It returns the value that is on record then, and whether it was changed.
 func (a *Applier) ahead(call *call, c plan.Change) (has plan.Value, wrote bool, err error) {
 	recorder, ok := offers[Recorder](call, c.Target)

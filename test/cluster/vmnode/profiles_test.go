@@ -91,9 +91,30 @@ m=$(cat $g/cpuset.mems.effective 2>/dev/null || cat /sys/fs/cgroup/cpuset.mems.e
 echo $s $c / $m / $(sed -n 's/^\(Cpus\|Mems\)_allowed_list:\t//p' $p/status)
 done
 cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
+	h.refusesAffinity(t, has)
 	h.life(t, "numa-services", has, "db 1 / 0\ndb 1 / 0 / 1 0\nweb 3 / 1\nweb 3 / 1 / 3 1\n5\n5",
 		map[string]string{"db": "1\n0", "web": "3\n1"})
 	h.memory(t)
+}
+
+// refusesAffinity gives a service a CPUAffinity without a CPU of its list: with the list it could not start again. A plan
+// and an apply say so, and nothing is written.
+func (h *host) refusesAffinity(t *testing.T, has string) {
+	const (
+		dropIn = "/run/systemd/system/web.service.d/affinity.conf"
+		says   = "web.service has CPUAffinity=0-1 itself, and could not start with 3"
+	)
+	h.write(dropIn, "[Service]\nCPUAffinity=0-1\n")
+	h.sh(t, "systemctl daemon-reload")
+	before := h.sh(t, has)
+	if said := h.fails(t, 3, berth, "tune", "apply", "numa-services"); !strings.Contains(said, says) {
+		t.Errorf("the refusal does not name the CPUs: %s", said)
+	}
+	if plan := h.sh(t, berth+" tune plan numa-services -o json"); !strings.Contains(plan, says) {
+		t.Errorf("the plan does not name the CPUs: %s", plan)
+	}
+	h.expect(t, "after the refusal", has, before)
+	h.sh(t, "rm "+dropIn+" && systemctl daemon-reload")
 }
 
 // memory compares the pages of a service that runs with the node that a profile names: one apply moves them, also of a

@@ -174,9 +174,9 @@ func (t *Tuner) stands(next Applied) error {
 	return next.save(t.host.Dir)
 }
 
-// look reads the present values at the settings' targets. It returns ErrMems where memory nodes may not be written, and
-// ErrHeld where the agent holds the target. Settings in asleep have CPUs that went offline since the plan. With Again,
-// asleep also has the settings that would return ErrMems or ErrHeld.
+// look reads the present values at the settings' targets. It returns ErrMems where memory nodes may not be written,
+// ErrHeld where the agent holds the target, and ErrBegin where a unit could not start with a list. Settings in asleep
+// have CPUs that went offline since the plan. With Again, asleep also has the settings that would return these errors.
 func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 	all := make([]one, 0, len(o.Settings))
 	var targets []plan.Target
@@ -198,7 +198,7 @@ func (t *Tuner) look(o Order) (awake, asleep []one, err error) {
 			err = t.mayHave(s)
 		}
 		switch {
-		case errors.Is(err, apply.ErrNotInForce), o.Again && (errors.Is(err, ErrMems) || errors.Is(err, ErrHeld)):
+		case errors.Is(err, apply.ErrNotInForce), o.Again && waits(err):
 			s.Why = err.Error()
 			asleep = append(asleep, s)
 		case err != nil:
@@ -300,10 +300,14 @@ func (t *Tuner) changes(all []one) []plan.Change {
 	return changes
 }
 
-// mayHave returns ErrMems if the desired memory nodes of a unit would harm: systemd writes them and blocks until the
-// kernel has moved pages. Policies that the kernel rebinds stay so after an undo.
+// mayHave returns ErrBegin if a unit could not start with a list. It returns ErrMems if the desired memory nodes of a
+// unit would harm: systemd writes them and blocks until the kernel has moved pages. Policies that the kernel rebinds
+// stay so after an undo.
 func (t *Tuner) mayHave(s one) error {
 	c := &s.change
+	if err := mayBegin(t.applier, c); err != nil {
+		return err
+	}
 	if s.Knob != tune.UnitMems || t.host.Mems == nil || t.applier.Kinds().Same(c.Target, c.From, c.Value) {
 		return nil
 	}

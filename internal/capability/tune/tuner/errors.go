@@ -18,6 +18,9 @@ var (
 	ErrNoUnits = errors.New("units are set on a running host with control groups only")
 	// ErrMems means that a unit cannot have other memory nodes now. Nothing was written.
 	ErrMems = errors.New("its memory nodes stay")
+	// ErrBegin means that a unit could not start with a list, because it asks for other CPUs or memory nodes itself.
+	// Nothing was written.
+	ErrBegin = errors.New("the next start of the unit would fail")
 	// ErrNoTrial means that the boot loader does not support an entry for one boot.
 	ErrNoTrial = errors.New("no boot for trial here, and --no-trial was not given")
 	// ErrChosen means that another program chose the entry of the next boot.

@@ -50,10 +50,26 @@ func (s *groups) MayBegin(t plan.Target, v plan.Value) error {
 	if err != nil {
 		return fmt.Errorf("what the unit asks for: %w", err)
 	}
-	if !asked.IsEmpty() && !asked.Intersects(set) {
-		return fmt.Errorf("%w: the unit asks for %s itself, and could not start with %s", apply.ErrRefused, asked, set)
+	return CanBegin(Unit(t), Knob(t), asked, set)
+}
+
+// CanBegin returns ErrRefused if a unit that asks for CPUs or memory nodes itself cannot start with a list. The kernel
+// gives its processes what is in both, and refuses them if nothing is.
+func CanBegin(unit string, k cgroup.Knob, asked, list cpuset.Set) error {
+	if asked.IsEmpty() || asked.Intersects(list) {
+		return nil
 	}
-	return nil
+	property := Asks(k)
+	return fmt.Errorf("%w: %s has %s=%s itself, and could not start with %s: allowed is a list that has some of %s, or a unit without %s=",
+		apply.ErrRefused, unit, property, asked, list, asked, property)
+}
+
+// Asks returns the property with which a unit asks for CPUs or memory nodes itself (Askers).
+func Asks(k cgroup.Knob) string {
+	if k == cgroup.KnobMems {
+		return "NUMAMask"
+	}
+	return "CPUAffinity"
 }
 
 // Original implements apply.Originator. A unit whose list was reset to inherit may have all CPUs or memory nodes by

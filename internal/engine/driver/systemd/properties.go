@@ -10,6 +10,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/internal/value/unit"
@@ -94,12 +95,8 @@ func (s *Conn) properties(group string) (map[string]any, error) {
 
 // Asked implements cgroupfile.Askers: CPUAffinity and NUMAMask of the unit. A slice has neither.
 func (s *Conn) Asked(group string, k cgroup.Knob) (cpuset.Set, error) {
-	property := "CPUAffinity"
-	if k == cgroup.KnobMems {
-		property = "NUMAMask"
-	}
 	all, err := s.properties(group)
-	mask, _ := all[property].([]byte)
+	mask, _ := all[cgroupfile.Asks(k)].([]byte)
 	return setOf(mask), err
 }
 

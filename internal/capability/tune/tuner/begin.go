@@ -1,0 +1,69 @@
+package tuner
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
+	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
+
+// waits reports whether an apply after a boot goes on without a setting that returned this error.
+func waits(err error) bool {
+	return errors.Is(err, ErrMems) || errors.Is(err, ErrHeld) || errors.Is(err, ErrBegin)
+}
+
+// mayBegin returns ErrBegin if a unit could not start with its list, which systemd gives to each start. It also asks
+// about a list that the unit has already.
+func mayBegin(a *apply.Applier, c *plan.Change) error {
+	if !driver.IsListOfUnit(c.Target) {
+		return nil
+	}
+	err := a.MayBegin(c.Target, c.Value)
+	if errors.Is(err, apply.ErrRefused) {
+		return fmt.Errorf("%w: %w", ErrBegin, err)
+	}
+	return err
+}
+
+// Begins returns the plan with the lists marked with which a unit could not start, and that Apply would refuse. It adds
+// to other lists which part of them a unit uses that asks for CPUs or memory nodes itself. After an error some lists may
+// be unmarked.
+func (h Host) Begins(p tune.Plan) (tune.Plan, error) {
+	askers, ok := h.Units.(cgroupfile.Askers)
+	if !ok {
+		return p, nil
+	}
+	var unread error
+	asked := func(s tune.Setting) (at plan.Target, asks, list cpuset.Set) {
+		at, _, err := h.target(s)
+		if err != nil || !driver.IsListOfUnit(at) || unread != nil { // of another kind, or not there, or systemd does not answer
+			return at, asks, list
+		}
+		if list, err = cpuset.Parse(s.Write); err == nil {
+			asks, err = askers.Asked(at.Object, cgroupfile.Knob(at))
+		}
+		if err != nil {
+			unread = fmt.Errorf("%s: %w", s.Name(), err)
+		}
+		return at, asks, list
+	}
+	p = p.Held(func(s tune.Setting) string {
+		at, asks, list := asked(s)
+		if err := cgroupfile.CanBegin(cgroupfile.Unit(at), cgroupfile.Knob(at), asks, list); err != nil {
+			return fmt.Sprintf("%v: %v", ErrBegin, err)
+		}
+		return ""
+	})
+	return p.Noted(func(s tune.Setting) string {
+		at, asks, list := asked(s)
+		if used := asks.Intersect(list); !used.IsEmpty() && used != list {
+			return fmt.Sprintf("once it starts again, it uses only %s of these: it has %s=%s itself", used, cgroupfile.Asks(cgroupfile.Knob(at)), asks)
+		}
+		return ""
+	}), unread
+}
