@@ -125,9 +125,9 @@ func newRegistry(t *testing.T) (*registry, tuner.Order, map[string]string) {
 	r.reboot("zero", nil)
 	r.start()
 	o := order(0, map[string]string{autogroup: "0"})
-	for name, file := range map[string]string{tune.UnitCPUs: "cpuset.cpus", tune.UnitMems: "cpuset.mems"} {
+	for _, of := range [][2]string{{tune.UnitCPUs, "cpuset.cpus"}, {tune.UnitMems, "cpuset.mems"}} { // the same steps in each run
 		o.Settings = append(o.Settings, tune.Setting{
-			Knob: name, Instance: "db.service", File: service + "/" + file, Want: "1", Write: "1", Support: knob.Settable, Phase: knob.Units,
+			Knob: of[0], Instance: "db.service", File: service + "/" + of[1], Want: "1", Write: "1", Support: knob.Settable, Phase: knob.Units,
 		})
 	}
 	h.do(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
