@@ -2,7 +2,7 @@
 // line in each of the functions Kinds (or OfHost) and Values.
 //
 //	boot        the files by which the machine boots.
-//	cgroupfile  files of control groups, and lists of systemd's units.
+//	cgroupfile  files of control groups, lists of systemd's units, and slices.
 //	cookie      core scheduling cookies of the threads of control groups.
 //	hostfile    files below /proc/sys and /sys.
 //	irq         the CPUs that serve interrupts.
@@ -136,5 +136,8 @@ func Shown(t plan.Target, v plan.Value) plan.Value {
 func IsListOfUnit(t plan.Target) bool { return t.Driver == cgroupfile.UnitDriver }
 
 // EndsWithUnit reports whether a unit's target ends with the unit's group. A list that systemd was asked for does not:
-// systemd also gives it to the unit's next group.
-func EndsWithUnit(t plan.Target) bool { return IsUnit(t) && !IsListOfUnit(t) }
+// systemd also gives it to the unit's next group. A slice that Berth starts is no unit's target.
+func EndsWithUnit(t plan.Target) bool { return IsUnit(t) && !IsListOfUnit(t) && !IsSlice(t) }
+
+// IsSlice reports whether a target is a slice that Berth starts.
+func IsSlice(t plan.Target) bool { return cgroupfile.IsSlice(t) }

@@ -1,5 +1,5 @@
 // Package cgroupfile is the driver of the files of control groups: limits and bursts, CPUs and memory nodes,
-// partitions, precedence. It has two kinds of target, which differ in the writer.
+// partitions, precedence. It has three kinds of target, which differ in the writer.
 //
 //	cgroup   the object is a group's path relative to the root of each hierarchy, the
 //	         knob a cgroup.Knob. The driver writes the file.
@@ -7,8 +7,10 @@
 //	         is a list or, on v2, the precedence. The driver asks systemd, which would undo
 //	         a direct write at its next daemon-reload. A systemd before 252 knows no idle
 //	         units and does not undo them: then the driver writes the file.
+//	slice    the object is a slice at the top of the hierarchy, the value its partition with
+//	         its CPUs, or that it has neither. The driver has systemd start or stop it.
 //
-// Both kinds describe the same file, so the journal has one entry for it, which also names the kind of the write. The
+// The first two kinds describe the same file, so the journal has one entry for it, which also names the kind of the write. The
 // values are those of package cgroup, the same on v1 and v2. The identity is the group's directory in the hierarchy of
 // the knob.
 //
@@ -28,6 +30,13 @@
 // except threads that no program can move, and restores them when the partition ends. The kernel accepts a partition
 // that it cannot make, and says so in the file. That text is Berth's value, too (plan.Kind.Mangled), so that it is
 // restored.
+//
+// A slice is one target with one value, because its group has no files before its first write. The original, that there
+// is no such slice, is on record before systemd starts it. Between the writes of one change a slice has its CPUs and no
+// partition, or a partition that the kernel did not make. Both are Berth's values (plan.Kind.Mangled), so that an undo can
+// begin anywhere. Berth knows its own slices by their description. It stops only these, and only if no unit is in them.
+// If a unit that starts with the host is in the slice, systemd has started the slice: Berth then gives it CPUs and a
+// partition, and an undo only removes both.
 //
 // systemd may also have a record of a value whose file the driver writes, because a container runtime set it there
 // (Properties). A rollback removes the value from systemd's record.

@@ -36,8 +36,8 @@ type Weights interface {
 	SetWeight(unit string, v cgroup.Value) error
 }
 
-// Kinds returns the two kinds of target for the groups of a host. If units is nil, a write of the kind systemd is
-// ErrNoUnits.
+// Kinds returns the three kinds of target for the groups of a host. If units is nil, a write of the kind systemd is
+// ErrNoUnits, and so is all of the kind slice.
 func Kinds(host Host, units Units) apply.Kinds {
 	return kindsOf(knownHost{host, pages.Live(host.Root())}, units, nil)
 }
@@ -109,6 +109,13 @@ func (s *groups) Close() error {
 
 // Read returns the written value, which is not always in effect, and the identity of the group.
 func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
+	if IsSlice(t) {
+		slice, err := s.slice(t)
+		if err != nil {
+			return "", "", err
+		}
+		return slice.read()
+	}
 	g, err := s.get(t.Object)
 	if err != nil {
 		return "", "", classify(err)
@@ -132,6 +139,13 @@ func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
 
 // Write writes the value of a change and reads it back.
 func (s *groups) Write(c plan.Change) (plan.Value, error) {
+	if IsSlice(c.Target) {
+		slice, err := s.slice(c.Target)
+		if err != nil {
+			return "", err
+		}
+		return slice.write(c.Value)
+	}
 	g, err := s.get(c.Object)
 	if err != nil {
 		return "", classify(err)
@@ -156,7 +170,7 @@ func (s *groups) Write(c plan.Change) (plan.Value, error) {
 // a sibling partition; then Inherit counts as restored only once the group has all CPUs.
 func (s *groups) Attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
 	g, err := s.get(t.Object)
-	if err != nil {
+	if err != nil || IsSlice(t) {
 		return v, v
 	}
 	k := Knob(t)

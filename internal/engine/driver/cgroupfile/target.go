@@ -13,6 +13,8 @@ const (
 	Driver plan.Driver = "cgroup"
 	// UnitDriver is the kind of the targets that systemd writes.
 	UnitDriver plan.Driver = "systemd"
+	// SliceDriver is the kind of the targets that are a slice as a whole, which systemd starts and stops.
+	SliceDriver plan.Driver = "slice"
 )
 
 // Target returns the target of a knob of the group at a path, as cgroup.Group.Path returns it.
@@ -25,8 +27,8 @@ func UnitTarget(group string, k cgroup.Knob) plan.Target {
 	return plan.Target{Driver: UnitDriver, Object: group, Knob: string(k)}
 }
 
-// IsGroup reports whether a target is a knob of a group, written by Berth or by systemd.
-func IsGroup(t plan.Target) bool { return t.Driver == Driver || t.Driver == UnitDriver }
+// IsGroup reports whether a target is a knob of a group, written by Berth or by systemd, or a slice as a whole.
+func IsGroup(t plan.Target) bool { return t.Driver == Driver || t.Driver == UnitDriver || IsSlice(t) }
 
 // Unit returns the unit of a target that systemd writes, and "" for any other target. systemd puts an underscore
 // before a unit name that the kernel uses itself.

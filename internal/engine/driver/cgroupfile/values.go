@@ -9,12 +9,12 @@ import (
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
-// Values returns what the two kinds say about their values without a host.
+// Values returns what the three kinds say about their values without a host.
 func Values() plan.Kinds {
 	kind := plan.Kind{Same: same, Forms: forms, Mangled: mangled}
 	ofUnit := kind
 	ofUnit.Recurs = func(t plan.Target) bool { return recurs(Unit(t)) }
-	return plan.Kinds{Driver: kind, UnitDriver: ofUnit}
+	return plan.Kinds{Driver: kind, UnitDriver: ofUnit, SliceDriver: {Mangled: mangledSlice}}
 }
 
 // recurs reports whether systemd applies the runtime properties of a unit again when the unit restarts. A scope has no

@@ -77,18 +77,21 @@ func (s *Conn) Property(group string, k cgroup.Knob) (v cgroup.Value, recorded b
 
 // properties returns the properties of the unit of a group, and nil if the group is another unit's of the same name.
 func (s *Conn) properties(group string) (map[string]any, error) {
-	name := UnitOf(group)
-	var all map[string]any
-	err := s.call(func(ctx context.Context, b bus) error {
-		var err error
+	all, err := s.unit(UnitOf(group))
+	if err != nil || !isGroupOf(group, all) {
+		return nil, err
+	}
+	return all, nil
+}
+
+// unit returns the properties of a unit. systemd also has properties of a unit that does not exist.
+func (s *Conn) unit(name string) (all map[string]any, err error) {
+	err = s.call(func(ctx context.Context, b bus) error {
 		all, err = b.GetAllPropertiesContext(ctx, name)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("properties of unit %s: %w", name, err)
-	}
-	if !isGroupOf(group, all) {
-		return nil, nil
 	}
 	return all, nil
 }
