@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/cli/restoration"
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver/boot"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	"github.com/berth-project/berth/internal/linux/cgroup"
@@ -83,6 +84,6 @@ func differsClasses() []error {
 	return []error{
 		ErrDiffers, ErrHeld, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
 		tuner.ErrApplied, tuner.ErrNotApplied, tuner.ErrHeld, tuner.ErrLeft, tuner.ErrMems, tuner.ErrDied, tuner.ErrUnwritten,
-		tuner.ErrChosen, tuner.ErrPending, restoration.ErrNotRestored, relocation.ErrUnfinished,
+		tuner.ErrChosen, tuner.ErrPending, cgroupfile.ErrForeign, cgroupfile.ErrOccupied, restoration.ErrNotRestored, relocation.ErrUnfinished,
 	}
 }

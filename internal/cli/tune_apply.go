@@ -460,6 +460,9 @@ func printApplied(w io.Writer, a appliedProfile) error {
 		if r.State == "partial" {
 			notes = append(notes, fmt.Sprintf("note: %s: %s; berth tune verify shows how much there is\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
 		}
+		if r.Knob == tune.Partition && tune.IsOfSlice(r.Want) && r.State != "left" {
+			notes = append(notes, fmt.Sprintf("note: %s runs: %s\n", r.Instance, tune.Joins(r.Instance)))
+		}
 		rows = append(rows, []string{strings.TrimSpace(r.Knob + " " + r.Instance), textOrDash(r.Was), textOrDash(now), r.State, textOrDash(r.File)})
 	}
 	if err := table.Write(w, rows); err != nil {

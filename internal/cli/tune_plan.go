@@ -134,7 +134,7 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 		}
 	}
 	readRoom(tree, machine, facts.Room)
-	if err := g.readUnits(bound.Units, host, &facts); err != nil {
+	if err := g.readUnits(bound, host, &facts); err != nil {
 		return tune.Plan{}, err
 	}
 	if facts.Boot, err = readBoot(tree, bound.Boot, facts.Facts); err != nil {
@@ -145,9 +145,12 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 }
 
 // readUnits reads the values of running units, and whether this kernel has slices of single threads.
-func (g *globals) readUnits(units []profile.Unit, host *knob.Host, into *tune.Host) error {
+func (g *globals) readUnits(b profile.Bound, host *knob.Host, into *tune.Host) error {
 	into.Files, into.Threads, into.Memory = map[string]string{}, map[string]knob.Threads{}, map[string]map[int]int64{}
-	for _, u := range units {
+	for _, file := range tune.SliceFiles(b, into.Facts) {
+		into.Files[file] = host.Text(file)
+	}
+	for _, u := range b.Units {
 		group := into.Facts.Scheduled(u.Name)
 		if group == "" {
 			continue
@@ -167,7 +170,7 @@ func (g *globals) readUnits(units []profile.Unit, host *knob.Host, into *tune.Ho
 		}
 		into.Threads[group] = threads
 	}
-	if g.Root != "/" || len(units) == 0 {
+	if g.Root != "/" || len(b.Units) == 0 {
 		return nil
 	}
 	base, err := kernel.DefaultThreadSlice()

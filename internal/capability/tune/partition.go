@@ -28,7 +28,7 @@ const (
 const onlyAnswered = "only the kernel's answer to the write shows whether the partition is valid"
 
 // partitions returns the units that become cpuset partitions, after the CPUs that each group above them must give away,
-// from the top down. Sets that no unit turns into a partition follow.
+// from the top down. Sets of no unit follow, each with a slice of its own.
 func partitions(b profile.Bound, h Host) []Setting {
 	var rows []Setting
 	given := map[string]cpuset.Set{} // by the path of a group
@@ -50,7 +50,7 @@ func partitions(b profile.Bound, h Host) []Setting {
 	for _, group := range slices.Sorted(maps.Keys(given)) {
 		first = append(first, exclusive(group, given[group], h))
 	}
-	return slices.Concat(first, rows, unused(b, of, h))
+	return slices.Concat(first, rows, owned(b, of, h))
 }
 
 func partition(u profile.Unit, h Host) Setting {
@@ -87,8 +87,8 @@ func exclusive(group string, cpus cpuset.Set, h Host) Setting {
 	}
 }
 
-// unused returns the sets that should be partitions but belong to no unit.
-func unused(b profile.Bound, of map[string]bool, h Host) []Setting {
+// owned returns the sets that should be partitions but belong to no unit: Berth starts a slice for each.
+func owned(b profile.Bound, of map[string]bool, h Host) []Setting {
 	var rows []Setting
 	for _, name := range slices.Sorted(maps.Keys(b.Sets)) {
 		set := b.Sets[name]
@@ -99,8 +99,17 @@ func unused(b profile.Bound, of map[string]bool, h Host) []Setting {
 			Knob: Partition, Instance: name, Want: string(set.Partition) + " " + set.CPUs.String(),
 			Support: knob.Absent, Class: knob.Lossy, Risk: knob.High, Phase: knob.Partitions, Why: noHierarchy,
 		}
-		if h.Facts.Unified != "" {
-			row.Why = "a partition is a unit's: add {unit: NAME, cpus: " + name + "} to units, here or in a profile that inherits this one"
+		switch {
+		case h.Facts.Unified == "":
+		case !h.Facts.Systemd:
+			row.Why = noSystemd
+		default:
+			row.Instance, row.Support, row.Write = OwnSlice(name), knob.Settable, row.Want
+			row.File, row.Now = h.Facts.Unified+"/"+row.Instance+"/"+partitionFile, noSlice
+			if kind := h.Files[row.File]; kind != "" {
+				row.Now = SliceText(kind, h.Files[sliceCPUs(row.File)])
+			}
+			row.Why = fmt.Sprintf("Berth starts this slice; %s; a rollback stops it when no unit is in it; %s", Joins(row.Instance), onlyAnswered)
 		}
 		rows = append(rows, row)
 	}
@@ -108,6 +117,39 @@ func unused(b profile.Bound, of map[string]bool, h Host) []Setting {
 }
 
 const noHierarchy = "partitions need the unified hierarchy of control groups, which this host does not have"
+
+const noSystemd = "no unit has these CPUs, and without systemd Berth has no slice for them"
+
+// noSlice is the value of a partition whose slice does not run.
+const noSlice = "none"
+
+// OwnSlice returns the slice that Berth starts for a set of CPUs which no unit has. It is at the top of the hierarchy:
+// systemd has every other name with a dash inside another slice, so the dash is escaped.
+func OwnSlice(set string) string { return strings.ReplaceAll("berth-"+set, "-", `\x2d`) + ".slice" }
+
+// Joins says how services join a slice.
+func Joins(slice string) string { return "services join it with Slice=" + slice }
+
+// IsOfSlice reports whether the desired value of a partition is that of a slice which Berth starts: it has CPUs.
+func IsOfSlice(want string) bool { return strings.Contains(want, " ") }
+
+// SliceText returns the value of a partition with its CPUs.
+func SliceText(kind, cpus string) string { return strings.TrimSpace(kind + " " + cpus) }
+
+// sliceCPUs returns the file of the CPUs of a slice, given the file of its partition.
+func sliceCPUs(file string) string { return path.Dir(file) + "/cpuset.cpus.effective" }
+
+// SliceFiles returns the files that a plan needs of the slices that Berth starts.
+func SliceFiles(b profile.Bound, f knob.Facts) []string {
+	var files []string
+	for name, set := range b.Sets {
+		if set.Exclusive() && f.Unified != "" {
+			file := f.Unified + "/" + OwnSlice(name) + "/" + partitionFile
+			files = append(files, file, sliceCPUs(file))
+		}
+	}
+	return files
+}
 
 // Files returns the files that a plan needs of the groups of a unit, some of them as patterns.
 func Files(unit string, f knob.Facts) []string {

@@ -14,7 +14,8 @@ import (
 
 // TestPartitions checks units whose CPU set has a partition. The unit becomes the partition, after its CPUs are set.
 // Below another group, the groups above first give away their CPUs, from the top down, in addition to the CPUs of other
-// partitions. The plan reports a set without a unit, and a kernel without such partitions.
+// partitions. A set without a unit gets a slice of Berth's. The plan reports a host without systemd, and a kernel
+// without such partitions.
 func TestPartitions(t *testing.T) {
 	_, m := host(t, "6.12")
 	const root = "/sys/fs/cgroup"
@@ -22,9 +23,14 @@ func TestPartitions(t *testing.T) {
 	for name, group := range map[string]string{"top.slice": "/top.slice", "a.service": "/system.slice/a.service", "b.service": "/system.slice/b.service"} {
 		facts.Units[name], facts.Groups[name] = true, root+group
 	}
+	booted := facts
+	booted.Systemd = true
 	older := facts
 	older.Remote = false
-	files := map[string]string{root + "/system.slice/cpuset.cpus.exclusive": "0", root + "/top.slice/cpuset.cpus.partition": "root"}
+	files := map[string]string{
+		root + "/system.slice/cpuset.cpus.exclusive": "0", root + "/top.slice/cpuset.cpus.partition": "root",
+		root + `/berth\x2done.slice/cpuset.cpus.partition`: "isolated", root + `/berth\x2done.slice/cpuset.cpus.effective`: "1",
+	}
 	const sets = "  cpus: {one: {cpus: '1', partition: isolated}, two: {cpus: '2', partition: root}}\n"
 	for name, tc := range map[string]struct {
 		spec  string
@@ -33,6 +39,9 @@ func TestPartitions(t *testing.T) {
 	}{
 		"at the top": {"  units: [{unit: top.slice, cpus: one}]\n", facts, []string{
 			"unit.cpus top.slice: -> 1 settable", "cpus.partition top.slice: root -> isolated settable", "cpus.partition two: -> root 2 absent",
+		}},
+		"a slice of Berth's for each set": {"", booted, []string{
+			`cpus.partition berth\x2done.slice: isolated 1 -> isolated 1 settable`, `cpus.partition berth\x2dtwo.slice: none -> root 2 settable`,
 		}},
 		"below": {"  units: [{unit: a.service, cpus: one, policy: batch}, {unit: b.service, cpus: two}]\n", facts, []string{
 			"unit.cpus a.service: -> 1 settable", "unit.cpus b.service: -> 2 settable",
@@ -54,6 +63,9 @@ func TestPartitions(t *testing.T) {
 				got = append(got, fmt.Sprintf("%s -> %s %s", now, s.Want, s.Support))
 				if s.Phase == knob.Partitions && s.Why == "" || s.Support == knob.Settable && s.Write != s.Want {
 					t.Errorf("%+v", s)
+				}
+				if tune.IsOfSlice(s.Write) && !strings.Contains(s.Why, "Slice="+s.Instance+";") {
+					t.Errorf("%s does not say how services join", s.Why)
 				}
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {

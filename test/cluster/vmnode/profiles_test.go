@@ -29,6 +29,14 @@ ExecStart=/bin/sh -c 'taskset -c 1 sleep infinity & exec taskset -c 3 sleep infi
 [Install]
 WantedBy=multi-user.target
 `
+	// joined is a service in the slice that the built-in profile dpdk starts.
+	joined = `[Service]
+Slice=` + ownSlice + `
+` + begins + `ExecStart=/usr/bin/sleep infinity
+[Install]
+WantedBy=multi-user.target
+`
+	ownSlice = `berth\x2dfast.slice`
 )
 
 // polling is what an administrator adds to the built-in profile dpdk.
@@ -54,6 +62,7 @@ func TestProfilesOnTwoNodes(t *testing.T) {
 	h.write("/etc/systemd/system/poller.service", poller)
 	h.write("/etc/berth/profiles/polling.yaml", polling)
 	h.sh(t, "systemctl daemon-reload && systemctl enable berth-tune db web poller && systemctl start db web poller")
+	t.Run("OwnSlice", h.own)
 	t.Run("NUMAServices", h.services)
 	t.Run("DPDK", h.dpdk)
 }
@@ -138,11 +147,66 @@ func (h *host) memory(t *testing.T) {
 	h.sh(t, berth+" tune rollback")
 }
 
-// dpdk applies a profile that adds a unit to the built-in profile dpdk. Without a unit, Berth must name what to add.
-func (h *host) dpdk(t *testing.T) {
-	if said := h.fails(t, 3, berth, "tune", "apply", "dpdk"); !strings.Contains(said, "cpus: fast") {
-		t.Errorf("the refusal does not say what to add: %s", said)
+// own applies the built-in profile dpdk, for which Berth starts a slice. Services join the slice. A rollback does not stop
+// it while a service is in it. After a boot, an enabled service must start on the CPUs of the slice.
+func (h *host) own(t *testing.T) {
+	const has = `cd /sys/fs/cgroup; s='` + ownSlice + `'
+cat "$s/cpuset.cpus.partition" 2>/dev/null || echo member
+echo "isolated $(cat cpuset.cpus.isolated), others $(cat cpuset.cpus.effective)"
+echo "slice $(systemctl show -P AllowedCPUs "$s")"
+sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID pinned)/status
+cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
+	const want = "isolated\nisolated 1,3, others 0,2\nslice 1 3\n2\n5\n5"
+	const gone = `systemctl show -P ActiveState,SubState,Transient,AllowedCPUs '` + ownSlice + `'; ls /run/systemd/transient /sys/fs/cgroup | grep x2d || true`
+	h.sh(t, "systemd-run --unit pinned taskset -c 1-2 sleep infinity")
+	h.eventually(t, "it is pinned", "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID pinned)/status", "1-2")
+	first, before := h.sh(t, has), h.sh(t, gone)
+	t.Log("before:\n" + first + "\n" + before)
+	for _, command := range []string{"plan dpdk", "apply dpdk --confirm 1h"} {
+		said := h.sh(t, berth+" tune "+command)
+		t.Log(said)
+		if !strings.Contains(strings.Join(strings.Fields(said), " "), "Slice="+ownSlice) {
+			t.Errorf("%s does not say how services join", command)
+		}
 	}
+	h.expect(t, "applied", has, want)
+	h.sh(t, berth+" tune verify")
+	h.sh(t, "systemd-run --unit visitor --slice '"+ownSlice+"' sleep infinity; systemctl daemon-reload")
+	h.expect(t, "a service of the slice", "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID visitor)/status", "1,3")
+	said := h.fails(t, 4, berth, "tune", "rollback")
+	t.Log(said)
+	if !strings.Contains(said, "visitor.service") {
+		t.Error("the rollback does not name the service")
+	}
+	h.expect(t, "rolled back with a service", has, strings.Replace(first, "slice ", "slice 1 3", 1))
+	h.sh(t, "systemctl is-active visitor && systemctl stop visitor && "+berth+" tune rollback")
+	h.expect(t, "rolled back", has, first)
+	h.expect(t, "rolled back", gone, before)
+	t.Log(h.sh(t, "systemctl show -p LoadState -p LoadError -p FragmentPath '"+ownSlice+"'"))
+	h.sh(t, berth+" tune apply dpdk --confirm 1h") // systemd still knows the name
+	h.expect(t, "applied again", has, want)
+	h.sh(t, berth+" tune rollback")
+	h.expect(t, "rolled back again", has, first)
+	h.expect(t, "rolled back again", gone, before)
+
+	const file = "'/run/systemd/system/" + ownSlice + "'"
+	h.sh(t, "printf '[Slice]\nCPUWeight=50\n' >"+file+" && systemctl daemon-reload")
+	if said := h.fails(t, 4, berth, "tune", "apply", "dpdk"); !strings.Contains(said, "has a unit file") {
+		t.Errorf("a slice of the administrator: %s", said)
+	}
+	h.expect(t, "refused", has, first)
+	h.sh(t, "rm "+file+" && systemctl daemon-reload")
+	h.write("/etc/systemd/system/joined.service", joined)
+	h.write("/etc/systemd/system/pinned.service", "[Service]\nExecStart=/usr/bin/taskset -c 1-2 sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
+	h.sh(t, "systemctl stop pinned; systemctl daemon-reload; systemctl start pinned; systemctl enable pinned joined")
+	h.eventually(t, "it is pinned", "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID pinned)/status", "1-2")
+	h.life(t, "dpdk", has, want, map[string]string{"joined": "1,3\n0-1"})
+	h.sh(t, "systemctl disable --now pinned joined && systemctl stop '"+ownSlice+"'")
+	h.expect(t, "in the end", gone, before)
+}
+
+// dpdk applies a profile that adds a unit to the built-in profile dpdk.
+func (h *host) dpdk(t *testing.T) {
 	const has = `cd /sys/fs/cgroup
 cat dpdk.slice/cpuset.cpus.partition cpuset.cpus.isolated cpuset.cpus.effective
 cat dpdk.slice/cpuset.cpus.effective

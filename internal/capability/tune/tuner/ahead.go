@@ -11,7 +11,7 @@ import (
 )
 
 // Ahead gives systemd the CPUs and memory nodes of the committed profile for units that do not run yet, so that these
-// units start with them. It is for the beginning of a boot. The originals are journaled as in an apply, and an undo
+// units start with them. It also starts the slices of the profile, as partitions. It is for the beginning of a boot. The originals are journaled as in an apply, and an undo
 // restores them. The record stays that of the earlier boot: Apply with Again writes all other settings, and finds these
 // lists in effect.
 //
@@ -28,7 +28,11 @@ func (t *Tuner) Ahead() ([]Setting, error) {
 	}
 	lists, notes := t.record.lists(t.held)
 	t.notes = append(t.notes, notes...)
-	if len(lists) == 0 {
+	var own []Setting
+	if len(notes) == 0 { // else an apply leaves out the partitions, too
+		own = t.record.slices()
+	}
+	if len(lists)+len(own) == 0 {
 		return nil, nil
 	}
 	t.record.Early = t.host.Boot
@@ -38,17 +42,44 @@ func (t *Tuner) Ahead() ([]Setting, error) {
 	t.host.Step("the lists are announced")
 	var given []Setting
 	var errs []error
-	for i, r := range t.applier.Ahead(changesOf(t.record.Profile.Name, lists)) {
-		switch {
+	results := append(t.applier.Ahead(changesOf(t.record.Profile.Name, lists)), startSlices(t.applier, t.record.Profile.Name, own)...)
+	for i, s := range append(lists, own...) {
+		switch r := results[i]; {
 		case errors.Is(r.Err, apply.ErrRefused):
-			t.notes = append(t.notes, fmt.Sprintf("%s %s is left out: %v", lists[i].Knob, lists[i].Instance, r.Err))
+			t.notes = append(t.notes, fmt.Sprintf("%s %s is left out: %v", s.Knob, s.Instance, r.Err))
 		case r.Err != nil:
-			errs = append(errs, fmt.Errorf("%s %s: %w", lists[i].Knob, lists[i].Instance, r.Err))
+			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, r.Err))
 		case r.Wrote:
-			given = append(given, lists[i])
+			given = append(given, s)
 		}
 	}
 	return given, errors.Join(errs...)
+}
+
+// slices returns the settings of the record that are slices which Berth starts.
+func (a Applied) slices() (own []Setting) {
+	for _, s := range a.Settings {
+		if driver.IsSlice(s.Target) {
+			own = append(own, s)
+		}
+	}
+	return own
+}
+
+// startSlices starts slices as partitions, and returns a result for each. systemd has started a slice itself if a unit
+// of this boot needs it: the slice then gets its CPUs before that unit starts.
+func startSlices(a *apply.Applier, profile string, own []Setting) []apply.Result {
+	var results []apply.Result
+	for i, c := range changesOf(profile, own) {
+		now := a.Read([]plan.Target{own[i].Target})[0]
+		if now.Err != nil {
+			results = append(results, apply.Result{Change: c, Err: now.Err})
+			continue
+		}
+		c.ID, c.From = now.ID, now.Value
+		results = append(results, a.Apply([]plan.Change{c})...)
+	}
+	return results
 }
 
 // lists returns the lists of units in the record. It leaves out both lists of a unit if the agent holds one of them, as

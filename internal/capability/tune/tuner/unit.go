@@ -37,6 +37,9 @@ func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 	}
 	switch s.Knob {
 	case tune.Partition:
+		if tune.IsOfSlice(s.Write) {
+			return cgroupfile.SliceTarget(group), plan.Value(s.Write), nil
+		}
 		return cgroupfile.Target(group, cgroup.KnobPartition), plan.Value(s.Write), nil
 	case tune.Exclusive:
 		return cgroupfile.Target(group, cgroup.KnobExclusive), plan.Value(s.Write), nil
@@ -84,7 +87,11 @@ func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
 		found.Now = strings.Join(host.Slices(path.Dir(row.File)), ", ")
 	case tune.UnitBudget:
 		found.Now = tune.BudgetText(found.Now)
-	case tune.Partition, tune.Exclusive:
+	case tune.Partition:
+		if tune.IsOfSlice(row.Want) {
+			found.Now = tune.SliceText(found.Now, host.Text(path.Dir(row.File)+"/cpuset.cpus.effective"))
+		}
+	case tune.Exclusive:
 	default:
 		made = func(knob.Found) string { return host.Text(row.File + ".effective") }
 	}
