@@ -240,7 +240,7 @@ cluster-down: check-go ## end what `make cluster` started; nothing is left
 	@$(call as_root,bin/localcluster down)
 
 .PHONY: demo-cluster
-demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: placements, masks, events, isolation, burst
+demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: placements, masks, events, isolation, burst, borrowed cores
 	@$(call as_root,$(TOUR))
 
 .PHONY: bench-cluster

@@ -47,15 +47,20 @@ func (t *tour) kernel(ctx context.Context, p *v1.Pod) seen {
 		return seen{}
 	}
 	uid := string(p.UID)
-	script := fmt.Sprintf(look, uid+`\|`+strings.ReplaceAll(uid, "-", "_"))
-	var out string
-	if machine, err := vmnode.Open(t.cluster.Dir(p.Spec.NodeName)); err == nil {
-		out, _ = machine.Run(ctx, script)
-	} else {
-		said, _ := exec.CommandContext(ctx, "/bin/sh", "-c", script).Output()
-		out = string(said)
-	}
+	out, _ := t.on(ctx, p.Spec.NodeName, fmt.Sprintf(look, uid+`\|`+strings.ReplaceAll(uid, "-", "_"))) // A pod that ended has no process.
 	return parse(out)
+}
+
+// on runs a shell script on a node, on this host or in the node's virtual machine, and returns what it printed.
+func (t *tour) on(ctx context.Context, node, script string) (string, error) {
+	if machine, err := vmnode.Open(t.cluster.Dir(node)); err == nil {
+		return machine.Run(ctx, script)
+	}
+	said, err := exec.CommandContext(ctx, "/bin/sh", "-c", script).Output()
+	if err != nil {
+		return string(said), fmt.Errorf("script on %s: %w", node, err)
+	}
+	return string(said), nil
 }
 
 // parse parses the output of look.

@@ -60,6 +60,13 @@ func TestSecondNode(t *testing.T) {
 	other.clean(t)
 	t.Run("Isolation", other.isolation)
 	other.clean(t)
+	t.Run("StaticBurst", func(t *testing.T) {
+		const digits = 2000 // A tenth of the document's: this machine is slow.
+		if err := tour.lends(t.Context(), digits); err != nil {
+			t.Error(err)
+		}
+	})
+	other.clean(t)
 	t.Run("CPUOffline", other.offline)
 	t.Run("DaemonReload", other.reload)
 	t.Run("PowerCut", other.cut)

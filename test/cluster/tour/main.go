@@ -1,5 +1,5 @@
 // Program tour shows, in the cluster of `make cluster`, what Berth does with the manifests of ACK's and Koordinator's
-// documentation: placements, masks, events, and a CPU burst before and after. `make demo-cluster` runs it,
+// documentation: placements, masks, events, a CPU burst before and after, borrowed cores. `make demo-cluster` runs it,
 // `make bench-cluster` and `make bench-seeds` run its benchmarks. It deletes the objects that it creates, and leaves the
 // cluster running.
 //
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string) error {
 	t := &tour{out: os.Stdout, cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig(), loaded: loaded}
 	defer t.leave() //nolint:contextcheck // also after ctx ended
 	if len(args) == 0 {
-		return t.all(ctx)
+		return errors.Join(t.all(ctx), t.lends(ctx, documentDigits))
 	}
 	err = t.measure(ctx, args[0], args[1:])
 	if errors.Is(err, flag.ErrHelp) {

@@ -49,7 +49,7 @@ const (
 	manyCPUs = 12
 )
 
-// all is the whole tour.
+// all is the tour but for lends, which takes minutes.
 func (t *tour) all(ctx context.Context) error {
 	t.title("The cluster")
 	if err := t.run(ctx, "get", "nodes", "-o", "wide"); err != nil {

@@ -5,6 +5,8 @@
 //	threadNum   number of threads that share the work (default 1)
 //	seconds     how long to compute again and again: then the time is the mean, and the CPUs that the kernel permits are
 //	            printed before and after (default: compute once)
+//	stay        whether the program waits for a signal when it has computed once, as a server waits for requests, with
+//	            all its threads (any value; default: it ends)
 package main
 
 import (
@@ -12,9 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/berth-project/berth/internal/proof/load"
@@ -49,7 +55,20 @@ func run() error {
 		return err
 	}
 	fmt.Println("finished!")
+	if _, set := os.LookupEnv("stay"); set {
+		stay()
+	}
 	return nil
+}
+
+// stay waits for a signal. Go's runtime keeps the threads of a computation. It would wake many of them every two minutes
+// to collect garbage, which uses up the quota of a container on a slow machine.
+func stay() {
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(1)
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGINT, syscall.SIGTERM)
+	<-end
 }
 
 // repeat computes again and again.
