@@ -92,7 +92,7 @@ func (s start) String() string {
 // starts returns the states of the document that Berth is measured by, a state with huge pages, and states of which all,
 // half and few pages are remote.
 func starts() []start {
-	return []start{{43, false}, {47, false}, {43, true}, {0, false}, {50, false}, {95, false}}
+	return []start{{MixedPercent, false}, {47, false}, {MixedPercent, true}, {0, false}, {50, false}, {95, false}}
 }
 
 // RunLocality measures all trials and returns the report. Everything it made is gone when it returns, also when ctx

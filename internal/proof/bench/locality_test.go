@@ -2,14 +2,36 @@ package bench
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
 	"github.com/berth-project/berth/internal/proof/load"
 )
+
+// TestRedisCommands checks the keys, which are those that redis-benchmark requests with -r.
+func TestRedisCommands(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	if err := (RedisLoad{Keys: 2, Size: 3}).Commands(&text); err != nil {
+		t.Fatal(err)
+	}
+	const want = "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000000\r\n$3\r\nxxx\r\n*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000001\r\n$3\r\nxxx\r\n"
+	if text.String() != want {
+		t.Errorf("%q, want %q", text.String(), want)
+	}
+	in, out := io.Pipe()
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (RedisLoad{Keys: 1000, Size: 4096}).Commands(out); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("to nobody: %v", err)
+	}
+}
 
 // TestRedisRun parses the output of redis-benchmark of Debian 12.
 func TestRedisRun(t *testing.T) {
@@ -19,14 +41,14 @@ func TestRedisRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var run RedisRun
-	if err := run.parse(string(text)); err != nil {
+	if err := run.Parse(string(text)); err != nil {
 		t.Fatal(err)
 	}
 	if want := (RedisRun{QPS: 19723.87, P99: 13.047, P9999: 16.799}); run != want {
 		t.Errorf("%+v, want %+v", run, want)
 	}
 	for _, wrong := range []string{"", "Could not connect to Redis", string(text[:len(text)/2])} {
-		if err := new(RedisRun).parse(wrong); !errors.Is(err, ErrChild) {
+		if err := new(RedisRun).Parse(wrong); !errors.Is(err, ErrChild) {
 			t.Errorf("%.40q: %v", wrong, err)
 		}
 	}

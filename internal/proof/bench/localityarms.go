@@ -61,14 +61,12 @@ func (r *recorder) MovePages(pid int, addresses []uint64, nodes, status []int32,
 // subject is a process whose pages move, in its own group.
 type subject struct {
 	sides
+	*Spread
 
-	o     *LocalityOptions
-	group string
-	// unit is the size of the spread pages: base pages, or huge pages.
-	unit    uint64
-	process *pages.Process
-	kernel  pages.Kernel
-	alive   func() error
+	o      *LocalityOptions
+	group  string
+	kernel pages.Kernel
+	alive  func() error
 }
 
 func (o *LocalityOptions) subject(s sides, group string, pid int, alive func() error) (*subject, error) {
@@ -77,7 +75,7 @@ func (o *LocalityOptions) subject(s sides, group string, pid int, alive func() e
 	if err != nil {
 		return nil, fmt.Errorf("process to move: %w", err)
 	}
-	return &subject{s, o, group, pages.Size, p, k, alive}, nil
+	return &subject{s, &Spread{p, pages.Size, s.local, s.remote}, o, group, k, alive}, nil
 }
 
 // loader is a subject that the benchmark loads.
@@ -108,88 +106,12 @@ func (o *LocalityOptions) loader(ctx context.Context, s sides, name string, perc
 		if slices.Contains(args, "--huge") {
 			l.unit = pages.HugeSize
 		}
-		err = l.spread(percent)
+		err = l.Place(percent)
 	}
 	if err != nil {
 		return nil, errors.Join(err, stage.Close())
 	}
 	return l, nil
-}
-
-// census returns the pages of the process that could move, and the node of each page.
-func (s *subject) census() (list []uint64, nodes []int32, err error) {
-	mappings, err := s.process.Mappings()
-	if err != nil {
-		return nil, nil, fmt.Errorf("pages by node: %w", err)
-	}
-	var seen pages.Seen
-	for _, m := range mappings {
-		for from := m.Start; from < m.End && (m.Kind == pages.Private || m.Kind == pages.Shared); {
-			if from, err = s.process.Look(m, from, pages.Size, &seen); err != nil {
-				return nil, nil, fmt.Errorf("pages by node: %w", err)
-			}
-			list, nodes = append(list, seen.Addresses...), append(nodes, seen.Nodes...)
-		}
-	}
-	return list, nodes, nil
-}
-
-// here counts the pages on the local node, and all pages.
-func (s *subject) here() (here, all int, err error) {
-	_, nodes, err := s.census()
-	for _, n := range nodes {
-		if n >= 0 {
-			all++
-		}
-		if int(n) == s.local {
-			here++
-		}
-	}
-	return here, all, err
-}
-
-// percent returns the percentage of the process's pages on the local node.
-func (s *subject) percent() (float64, error) {
-	here, all, err := s.here()
-	return 100 * float64(here) / float64(max(1, all)), err
-}
-
-// spread moves percent of a hundred units to the local node and the other units to the remote node, by their addresses.
-func (s *subject) spread(percent int) error {
-	for _, heads := range []bool{true, false} { // A huge page moves by its first address.
-		for _, node := range []int{s.local, s.remote} {
-			list, err := s.astray(node, percent, heads)
-			if err == nil {
-				err = s.send(list, node)
-			}
-			if err != nil {
-				return fmt.Errorf("spread the pages: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-// astray returns the pages that belong on node and are elsewhere: all pages, or the first page of each unit.
-func (s *subject) astray(node, percent int, heads bool) (list []uint64, err error) {
-	all, nodes, err := s.census()
-	for i, a := range all {
-		local := int(a/s.unit*37%100) < percent
-		if nodes[i] >= 0 && int(nodes[i]) != node && local == (node == s.local) && (!heads || a%s.unit == 0) {
-			list = append(list, a)
-		}
-	}
-	return list, err
-}
-
-func (s *subject) send(list []uint64, node int) error {
-	var by pages.Mover
-	for part := range slices.Chunk(list, locality.MostPages) {
-		if err := by.Move(s.process, part, node, false, make([]pages.Fate, len(part))); err != nil {
-			return fmt.Errorf("to node %d: %w", node, err)
-		}
-	}
-	return nil
 }
 
 // pass makes the mover move all pages to the local node.
@@ -262,10 +184,10 @@ func (o *LocalityOptions) speed(ctx context.Context, s sides, from start) (t Loc
 func (t *LocalityTrial) turns(ctx context.Context, s *subject, percent int) (err error) {
 	var lists [][]uint64
 	for _, loop := range []bool{false, true, true, false} {
-		if err := s.spread(percent); err != nil {
+		if err := s.Place(percent); err != nil {
 			return err
 		}
-		if t.StartPercent, err = s.percent(); err != nil {
+		if t.StartPercent, err = s.Percent(); err != nil {
 			return err
 		}
 		if loop {
@@ -296,7 +218,7 @@ func (t *LocalityTrial) pass(ctx context.Context, s *subject) (lists [][]uint64,
 	for why, n := range r.Left {
 		t.Left[why] += n
 	}
-	percent, err := s.percent()
+	percent, err := s.Percent()
 	t.EndPercent = min(t.EndPercent, percent)
 	return lists, err
 }
@@ -356,18 +278,18 @@ func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) 
 		return t, r, err
 	}
 	defer func() { err = errors.Join(err, hog.stage.Close()) }()
-	l, err := o.loader(ctx, s, "victim", starts()[0].percent, "--every", victimEvery.String(), "--out", file)
+	l, err := o.loader(ctx, s, "victim", MixedPercent, "--every", victimEvery.String(), "--out", file)
 	if err != nil {
 		return t, r, err
 	}
 	defer func() { err = errors.Join(err, l.stage.Close()) }()
-	hogBefore, err := hog.percent()
+	hogBefore, err := hog.Percent()
 	if err != nil {
 		return t, r, err
 	}
 	bare, err := l.batches()
 	if err == nil {
-		err = l.spread(starts()[0].percent)
+		err = l.Place(MixedPercent)
 	}
 	if err != nil {
 		return t, r, err
@@ -380,13 +302,13 @@ func (o *LocalityOptions) limited(ctx context.Context, s sides, repetition int) 
 	if err != nil {
 		return t, r, err
 	}
-	hogAfter, err := hog.percent()
+	hogAfter, err := hog.Percent()
 	if err != nil {
 		return t, r, err
 	}
 	t.HogMovedPercent = hogAfter - hogBefore
 	ended := kernel.Monotonic()
-	if err := l.spread(starts()[0].percent); err != nil {
+	if err := l.Place(MixedPercent); err != nil {
 		return t, r, err
 	}
 	more, err := l.batches()

@@ -44,6 +44,9 @@ const (
 
 func redisArms() []string { return []string{AllLocal, AllRemote, Mixed, MixedMoved, MixedAgain} }
 
+// MixedPercent is the percentage of local pages of the arms Mixed, as in the document that Berth is measured by.
+const MixedPercent = 43
+
 // longestMillis is the longest latency that redis-benchmark counts; it prints a little more.
 const longestMillis = 3000
 
@@ -202,16 +205,9 @@ func (d RedisLoad) Fill(ctx context.Context, socket string) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	both, value := errgroup.Group{}, bytes.Repeat([]byte("x"), d.Size)
+	both := errgroup.Group{}
 	both.Go(func() error {
-		out := bufio.NewWriterSize(conn, 1<<20)
-		for i := range d.Keys {
-			_, _ = fmt.Fprintf(out, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%s\r\n", i, d.Size, value) // Flush returns the errors.
-		}
-		if err := out.Flush(); err != nil {
-			return fmt.Errorf("send: %w", err)
-		}
-		return nil
+		return d.Commands(conn)
 	})
 	both.Go(func() error {
 		in := bufio.NewScanner(conn)
@@ -224,6 +220,18 @@ func (d RedisLoad) Fill(ctx context.Context, socket string) error {
 	})
 	if err := both.Wait(); err != nil {
 		return fmt.Errorf("load keys: %w", err)
+	}
+	return nil
+}
+
+// Commands writes the commands that load the keys, in the protocol of Redis.
+func (d RedisLoad) Commands(to io.Writer) error {
+	out, value := bufio.NewWriterSize(to, 1<<20), bytes.Repeat([]byte("x"), d.Size)
+	for i := range d.Keys {
+		_, _ = fmt.Fprintf(out, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012d\r\n$%d\r\n%s\r\n", i, d.Size, value) // Flush returns the errors.
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("send: %w", err)
 	}
 	return nil
 }
@@ -261,9 +269,9 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 	percent := map[string]int{AllLocal: 100, AllRemote: 0}
 	share, pure := percent[run.Arm]
 	if !pure {
-		share = starts()[0].percent
+		share = MixedPercent
 	}
-	if err := s.spread(share); err != nil {
+	if err := s.Place(share); err != nil {
 		return err
 	}
 	if run.Arm == MixedMoved {
@@ -271,7 +279,7 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 			return err
 		}
 	}
-	if run.LocalPercent, err = s.percent(); err != nil {
+	if run.LocalPercent, err = s.Percent(); err != nil {
 		return err
 	}
 	args := []string{
@@ -291,14 +299,14 @@ func (o *LocalityOptions) redisRun(ctx context.Context, s *redisServer, run *Red
 			return fmt.Errorf("raw data: %w", err)
 		}
 	}
-	if run.LocalAfter, err = s.percent(); err != nil {
+	if run.LocalAfter, err = s.Percent(); err != nil {
 		return err
 	}
-	return run.parse(said)
+	return run.Parse(said)
 }
 
-// parse reads the output of redis-benchmark 7.
-func (run *RedisRun) parse(printed string) error {
+// Parse reads the figures from the output of redis-benchmark 7 with three digits of precision. The error is ErrChild.
+func (run *RedisRun) Parse(printed string) error {
 	const table = "avg       min       p50       p95       p99       max"
 	for line := range strings.Lines(printed) {
 		var percent, millis float64

@@ -117,8 +117,8 @@ func Experiments() []Experiment {
 				{Name: "p99, 10000 clients", Unit: "ms", Before: 115, After: 101},
 				{Name: "p99.99, 10000 clients", Unit: "ms", Before: 152.6, After: 145.2},
 			},
-			Treated: "mixed, moved",
-			Remark:  "the command without -r asks for one key, which never touches the moved pages",
+			Arms: redisArms(), Treated: bench.MixedMoved,
+			Remark: "the command without -r asks for one key, which never touches the moved pages",
 		},
 	}
 }

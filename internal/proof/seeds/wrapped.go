@@ -46,10 +46,7 @@ func (h host) online(ctx context.Context, m Measured) (Measured, error) {
 func (h host) redis(ctx context.Context, m Measured) (Measured, error) {
 	o := bench.LocalityOptions{
 		Options: h.under("redis"), Place: h.Place, Root: h.Root,
-		Redis: bench.RedisLoad{Keys: 1_000_000, Size: 4096, Requests: 2_000_000, Clients: []int{500, 10_000}},
-	}
-	if h.Quick {
-		o.Redis.Keys, o.Redis.Requests = 100_000, 100_000
+		Redis: RedisLoad(h.Quick),
 	}
 	r, err := bench.RunRedis(ctx, o)
 	if err != nil {
@@ -68,6 +65,15 @@ func (h host) redis(ctx context.Context, m Measured) (Measured, error) {
 	}
 	m.judge()
 	return m, nil
+}
+
+// RedisLoad returns the data set and the requests.
+func RedisLoad(quick bool) bench.RedisLoad {
+	l := bench.RedisLoad{Keys: 1_000_000, Size: 4096, Requests: 2_000_000, Clients: []int{500, 10_000}}
+	if quick {
+		l.Keys, l.Requests = 100_000, 100_000
+	}
+	return l
 }
 
 // redisArms begin with the reference.

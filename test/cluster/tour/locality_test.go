@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/value/cpuset"
-	"github.com/berth-project/berth/test/cluster"
 )
 
 // leastTold is the minimum ratio that the agent may report to a pod after a pass that moved all pages. The agent waits
@@ -46,7 +45,9 @@ func (s *second) locality(t *testing.T) {
 	if on := s.memoryOn(t); on[1-local] < loadMiB<<20 {
 		t.Fatalf("CPUs on node %d, memory on the nodes: %d", local, on)
 	}
-	s.deploy(t, "hostpid")
+	if err := s.deploy(t.Context(), "hostpid"); err != nil {
+		t.Fatal(err)
+	}
 	defer func() {
 		if err := s.applyDeploy(context.WithoutCancel(t.Context()), "agent"); err != nil {
 			t.Error(err)
@@ -189,33 +190,4 @@ func (s *second) event(t *testing.T, pod, reason string) (text string) {
 		return fmt.Sprintf("there are %q", others)
 	})
 	return text
-}
-
-// applyDeploy applies a directory of deploy, as its documentation says.
-func (s *second) applyDeploy(ctx context.Context, dir string) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	_, err = s.quiet(ctx, "apply", "-k", filepath.Join(root, "deploy", dir))
-	return err
-}
-
-// deploy applies a directory of deploy and waits until every agent runs that version.
-func (s *second) deploy(t *testing.T, dir string) {
-	t.Helper()
-	if err := s.applyDeploy(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	s.eventually(t, "the agents of deploy/"+dir, func() string {
-		d, err := s.client.AppsV1().DaemonSets("berth-system").Get(t.Context(), "berth-agent", metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		n := d.Status
-		if n.ObservedGeneration < d.Generation || n.UpdatedNumberScheduled < n.DesiredNumberScheduled || n.NumberReady < n.DesiredNumberScheduled {
-			return fmt.Sprintf("%d of %d are new, %d ready", n.UpdatedNumberScheduled, n.DesiredNumberScheduled, n.NumberReady)
-		}
-		return ""
-	})
 }

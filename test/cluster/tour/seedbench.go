@@ -94,9 +94,7 @@ func (b *seedBench) openSeed(ctx context.Context, name string) (seeds.Opened, er
 	case "online":
 		return b.openOnline()
 	case "redis":
-		if b.numa < 2 {
-			return nil, fmt.Errorf("%w a second NUMA node with CPUs and memory", bench.ErrMissing)
-		}
+		return b.openRedis(ctx)
 	}
 	return nil, fmt.Errorf("%w pods for this experiment: berth bench seeds %s measures it without a cluster", bench.ErrMissing, name)
 }

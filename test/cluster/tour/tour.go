@@ -97,7 +97,13 @@ func (t *tour) run(ctx context.Context, args ...string) error {
 
 // quiet runs kubectl and returns its output.
 func (t *tour) quiet(ctx context.Context, args ...string) ([]byte, error) {
+	return t.fed(ctx, nil, args...)
+}
+
+// fed runs kubectl with an input and returns its output.
+func (t *tour) fed(ctx context.Context, in io.Reader, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.kubectl, args...)
+	cmd.Stdin = in
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+t.kubeconfig)
 	var said bytes.Buffer
 	cmd.Stderr = &said
