@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/pages"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // writeList writes CPUs or memory nodes, to the file or through systemd. It reads back the file and the CPUs or nodes
@@ -18,7 +19,10 @@ import (
 // common.
 func (s *groups) writeList(g *cgroup.Group, c plan.Change) (cgroup.Value, error) {
 	k, wanted := Knob(c.Target), cgroup.Value(c.Value)
-	had := s.nodesBefore(g, c)
+	var had cpuset.Set
+	if s.aside == nil { // with an Aside the group has little on other nodes, and the caller would see the value in between
+		had = nodesBefore(g, c)
+	}
 	written, err := s.putList(g, c)
 	if err != nil {
 		return "", explainList(g, k, written, err)

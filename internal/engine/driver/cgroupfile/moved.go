@@ -8,10 +8,9 @@ import (
 )
 
 // nodesBefore returns the memory nodes in effect before a change of a group's memory nodes, for rest. It returns the
-// empty set for any other change, and for a caller with an Aside: there the group has little on other nodes, and
-// the caller would see the value in between.
-func (s *groups) nodesBefore(g *cgroup.Group, c plan.Change) cpuset.Set {
-	if Knob(c.Target) != cgroup.KnobMems || s.aside != nil {
+// empty set for any other change.
+func nodesBefore(g *cgroup.Group, c plan.Change) cpuset.Set {
+	if Knob(c.Target) != cgroup.KnobMems {
 		return cpuset.Set{}
 	}
 	had, err := g.EffectiveMems()
