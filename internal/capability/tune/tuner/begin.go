@@ -14,7 +14,7 @@ import (
 
 // waits reports whether an apply after a boot goes on without a setting that returned this error.
 func waits(err error) bool {
-	return errors.Is(err, ErrMems) || errors.Is(err, ErrHeld) || errors.Is(err, ErrBegin)
+	return errors.Is(err, ErrMems) || errors.Is(err, ErrHeld) || errors.Is(err, ErrBegin) || errors.Is(err, cgroupfile.ErrForeign)
 }
 
 // mayBegin returns ErrBegin if a unit could not start with its list, which systemd gives to each start. It also asks

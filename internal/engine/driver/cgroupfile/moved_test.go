@@ -131,7 +131,11 @@ func TestPagesThatAFirstWriteLeaves(t *testing.T) {
 		"a process that was attached":       {from: cgroup.Inherit, to: "1", change: func(n *numa) { n.remembered = mustParse(n.T, "0-1") }, wrote: "1"},
 		"pages that stay":                   {from: cgroup.Inherit, to: "1", change: func(n *numa) { n.stays[0] = 4096 }, wrote: "1 0-2 1", left: 4096},
 		"only pages that stay": {
-			from: cgroup.Inherit, to: "1", wrote: "1 0-2 1", left: 4096,
+			from: cgroup.Inherit, to: "1", wrote: "1 0-2 1", left: 2 << 20,
+			change: func(n *numa) { n.stays[0], n.remembered = 2<<20, mustParse(n.T, "0-1") },
+		},
+		"too few pages stay": {
+			from: cgroup.Inherit, to: "1", wrote: "1", left: 4096,
 			change: func(n *numa) { n.stays[0], n.remembered = 4096, mustParse(n.T, "0-1") },
 		},
 		"nothing elsewhere": {from: cgroup.Inherit, to: "1", change: func(n *numa) { n.moves = map[int]int64{1: 4096} }, wrote: "1"},

@@ -31,7 +31,8 @@ func IsSlice(t plan.Target) bool { return t.Driver == SliceDriver }
 type Slices interface {
 	// Slice returns the state of a slice. A slice that does not run, without a file, has the zero value.
 	Slice(name string) (Slice, error)
-	// StartSlice starts a slice with these CPUs, until the next boot, and returns when its group exists.
+	// StartSlice starts a slice with these CPUs, until the next boot, and returns when its group exists. A slice that
+	// Berth stopped, and that a unit still names, may have other CPUs then.
 	StartSlice(name string, cpus cpuset.Set) error
 	// StopSlice stops a slice and all units in it, and returns when they are stopped.
 	StopSlice(name string) error
@@ -40,7 +41,7 @@ type Slices interface {
 // Slice is the state of a slice.
 type Slice struct {
 	Active bool
-	// Own means that Berth started the slice, Foreign that it has a unit file or that another program started it.
+	// Own means that Berth started the slice, also if it is stopped and a unit still names it. Foreign that it has a unit file or that another program started it.
 	Own, Foreign bool
 	// CPUs are those that systemd gives the slice, empty for no list.
 	CPUs cpuset.Set
@@ -84,7 +85,7 @@ func (s ownSlice) read() (plan.Value, plan.Identity, error) {
 		return "", "", err
 	}
 	id := plan.Identity(s.at.Object)
-	if kind == cgroup.Member && state.CPUs.IsEmpty() && !state.Own {
+	if kind == cgroup.Member && state.CPUs.IsEmpty() && (!state.Own || !state.Active) {
 		return NoSlice, id, nil
 	}
 	return plan.Value(strings.TrimSpace(string(kind) + " " + state.CPUs.String())), id, nil
@@ -119,11 +120,14 @@ func partsOf(v plan.Value) (kind cgroup.Value, cpus string) {
 }
 
 // mangledSlice reports whether v is a state between two writes of a change to or from a recorded value, or the kernel's
-// answer that it cannot make the partition.
+// answer that it cannot make the partition. A slice that was started again may have no CPUs yet.
 func mangledSlice(_ plan.Target, v, recorded plan.Value) bool {
 	kind, cpus := partsOf(v)
 	was, same := partsOf(recorded)
 	_, invalid := kind.Invalid()
+	if kind == cgroup.Member && cpus == "" {
+		return true
+	}
 	return cpus == same && (kind == cgroup.Member || invalid && strings.HasPrefix(string(kind), string(was)+" "))
 }
 
@@ -153,12 +157,15 @@ func (s ownSlice) begin(state Slice, to plan.Value) error {
 	if err != nil || cpus.IsEmpty() {
 		return fmt.Errorf("slice %s: value %q: %w", s.at.Object, to, cgroup.ErrMalformed)
 	}
-	switch {
-	case !state.Active:
+	if !state.Active {
 		s.groups.drop(s.at.Object) // a group that was left over
 		err = s.systemd.StartSlice(s.at.Object, cpus)
 		s.groups.call.Written(s.at) // also after an error: systemd may start it later
-	case state.CPUs != cpus:
+		if err == nil {
+			state, err = s.state()
+		}
+	}
+	if err == nil && state.CPUs != cpus {
 		if err = s.endPartition(); err == nil { // a write to its list could end it in another way
 			err = s.setCPUs(cgroup.ListValue(cpus))
 		}
@@ -216,10 +223,10 @@ func (s ownSlice) end(state Slice) error {
 	if err != nil || state.CPUs.IsEmpty() {
 		return err
 	}
-	if err := s.setCPUs(cgroup.Inherit); err != nil {
+	if err := s.emptyList(); err != nil {
 		return err
 	}
-	return s.emptyList()
+	return s.setCPUs(cgroup.Inherit)
 }
 
 // stop stops a slice that nothing runs in.
@@ -237,9 +244,9 @@ func (s ownSlice) stop(state Slice) error {
 	return err
 }
 
-// emptyList removes the CPUs that systemd leaves in the file of a list that it forgets.
+// emptyList removes the CPUs from the file, since systemd leaves them there when it forgets a list. It does so before
+// systemd forgets: after a crash between the two, systemd's list shows that the slice is not restored.
 func (s ownSlice) emptyList() error {
-	s.groups.drop(s.at.Object) // systemd may have switched the controller, and its files with it
 	g, err := s.groups.get(s.at.Object)
 	if err == nil {
 		_, err = putOrAll(g, cgroup.KnobCPUs, cgroup.Inherit)
@@ -247,5 +254,6 @@ func (s ownSlice) emptyList() error {
 	if hasNoFile(err) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	s.groups.call.Written(s.at)
 	return err
 }

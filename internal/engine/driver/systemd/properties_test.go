@@ -548,7 +548,8 @@ func TestProperty(t *testing.T) {
 // the same name asks for none.
 func TestAsked(t *testing.T) {
 	r := &reloader{Host: plain.WithGroups(t, "cpuset cpu"), t: t, units: map[string]map[string]any{
-		"db.service": {"ControlGroup": "", "Slice": "system.slice", "CPUAffinity": []byte{0b101}, "NUMAMask": []byte{0b10}},
+		"db.service": {"ControlGroup": "", "Slice": "system.slice", "CPUAffinity": []byte{0b101}, "NUMAMask": []byte{0b10}, "NUMAPolicy": int32(2)},
+		"no.service": {"ControlGroup": "", "Slice": "system.slice", "NUMAMask": []byte{0b10}, "NUMAPolicy": int32(-1)},
 		"x.slice":    {"ControlGroup": "/x.slice", "Slice": "-.slice"},
 	}}
 	conn := &Conn{dial: func() (bus, error) { return r, nil }}
@@ -559,6 +560,7 @@ func TestAsked(t *testing.T) {
 	}{
 		{"system.slice/db.service", cgroup.KnobCPUs, "0,2"},
 		{"system.slice/db.service", cgroup.KnobMems, "1"},
+		{"system.slice/no.service", cgroup.KnobMems, ""},
 		{"other.slice/db.service", cgroup.KnobCPUs, ""},
 		{"x.slice", cgroup.KnobCPUs, ""},
 	} {

@@ -22,6 +22,7 @@ var ErrJob = errors.New("systemd did not do it")
 
 // jobs is the part of a connection to systemd that starts and stops units.
 type jobs interface {
+	StartUnitContext(ctx context.Context, name, mode string, done chan<- string) (int, error)
 	StartTransientUnitContext(ctx context.Context, name, mode string, properties []sd.Property, done chan<- string) (int, error)
 	StopUnitContext(ctx context.Context, name, mode string, done chan<- string) (int, error)
 }
@@ -58,9 +59,18 @@ func isActive(properties map[string]any) bool {
 	return state != "" && state != "inactive" && state != "failed"
 }
 
-// StartSlice implements cgroupfile.Slices with a transient unit.
+// StartSlice implements cgroupfile.Slices with a transient unit. systemd keeps a stopped one as long as a unit names it,
+// and makes no second of that name.
 func (s *Conn) StartSlice(name string, cpus cpuset.Set) error {
+	before, err := s.Slice(name)
+	if err != nil {
+		return err
+	}
 	return s.job("start", name, func(ctx context.Context, j jobs, done chan<- string) error {
+		if before.Own {
+			_, err := j.StartUnitContext(ctx, name, "fail", done)
+			return err
+		}
 		_, err := j.StartTransientUnitContext(ctx, name, "fail", []sd.Property{
 			sd.PropDescription(ownSlice),
 			{Name: propertyOf(cgroup.KnobCPUs), Value: dbus.MakeVariant(bytesOf(cpus))},

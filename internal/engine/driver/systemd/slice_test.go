@@ -65,7 +65,24 @@ func (s *starter) run(name string, properties map[string]any) {
 	s.apply(name, true, false)
 }
 
+func (s *starter) StartUnitContext(_ context.Context, name, mode string, done chan<- string) (int, error) {
+	if s.units[name] == nil {
+		return 0, errors.New("not loaded")
+	}
+	if s.result == "done" {
+		maps.Copy(s.units[name], map[string]any{"ActiveState": "active", "ControlGroup": "/" + name})
+		s.run(name, s.units[name])
+	}
+	if done <- s.result; mode != "fail" {
+		return 0, errors.New(mode)
+	}
+	return 1, s.fails
+}
+
 func (s *starter) StartTransientUnitContext(_ context.Context, name, mode string, properties []sd.Property, done chan<- string) (int, error) {
+	if file, _ := s.units[name]["FragmentPath"].(string); file != "" {
+		return 0, fmt.Errorf("unit %s was already loaded or has a fragment file", name)
+	}
 	all := map[string]any{"Transient": true, "FragmentPath": "/run/systemd/transient/" + name}
 	for _, p := range properties {
 		all[p.Name] = p.Value.Value()
@@ -80,7 +97,11 @@ func (s *starter) StartTransientUnitContext(_ context.Context, name, mode string
 }
 
 func (s *starter) StopUnitContext(_ context.Context, name, mode string, done chan<- string) (int, error) {
-	delete(s.units, name)
+	if users, _ := s.units[name]["RequiredBy"].([]string); len(users) > 0 { // a unit names it, so it stays loaded
+		s.units[name]["ActiveState"], s.units[name]["ControlGroup"] = "inactive", ""
+	} else {
+		delete(s.units, name)
+	}
 	s.Remove("sys/fs/cgroup/" + name)
 	if done <- "done"; mode != "fail" {
 		return 0, errors.New(mode)
@@ -98,6 +119,9 @@ func (s *starter) state() string {
 		return "absent"
 	}
 	mask, _ := unit["AllowedCPUs"].([]byte)
+	if unit["ActiveState"] == "inactive" {
+		return fmt.Sprintf("stopped, systemd %s", setOf(mask))
+	}
 	return fmt.Sprintf("%v, systemd %s, kernel %q %s", unit["Transient"], setOf(mask), s.read(fast+"/cpuset.cpus"), s.read(fast+"/cpuset.cpus.partition"))
 }
 
@@ -136,59 +160,68 @@ func TestSlice(t *testing.T) {
 			s.run(fast, map[string]any{"RequiredBy": []string{"poll.service"}})
 			s.units["poll.service"] = map[string]any{"ActiveState": "active", "ControlGroup": ""}
 		}, `false, systemd , kernel "" member`, `false, systemd 2-3, kernel "2-3" isolated`},
+		"stopped, and named by a service": {func(s *starter) {
+			s.units[fast] = map[string]any{
+				"LoadState": "loaded", "ActiveState": "inactive", "ControlGroup": "", "AllowedCPUs": []byte{}, "Transient": true,
+				"FragmentPath": "/run/systemd/transient/" + fast, "Description": ownSlice, "RequiredBy": []string{"poll.service"},
+			}
+			s.units["poll.service"] = map[string]any{"ActiveState": "inactive", "ControlGroup": ""}
+		}, "stopped, systemd ", ours},
 		"with the CPUs of an administrator": {func(s *starter) {
 			s.run(fast, map[string]any{"AllowedCPUs": []byte{1}})
 		}, `false, systemd 0, kernel "0" member`, `false, systemd 2-3, kernel "2-3" isolated`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			for fatal := 1; ; fatal++ {
-				s := newStarter(t)
-				tt.begin(s)
-				if got := s.state(); got != tt.before {
-					t.Fatalf("before: %s, want %s", got, tt.before)
-				}
-				dies := func(f func(*apply.Applier)) (died bool) {
-					n := 0
-					defer func() {
-						if r := recover(); r != nil && r != (killed{}) {
-							panic(r)
-						} else if r != nil {
-							died = true
+		for command, least := range []int{6, 3} { // an apply and an undo, with the least number of their steps
+			t.Run(fmt.Sprintf("%s, command %d", name, command), func(t *testing.T) {
+				for fatal := 1; ; fatal++ {
+					s := newStarter(t)
+					tt.begin(s)
+					if got := s.state(); got != tt.before {
+						t.Fatalf("before: %s, want %s", got, tt.before)
+					}
+					died := false
+					run := func(which int, f func(*apply.Applier)) {
+						n := 0
+						defer func() {
+							if r := recover(); r != nil && r != (killed{}) {
+								panic(r)
+							} else if r != nil {
+								died = true
+							}
+						}()
+						f(s.applier(func(step apply.Step, at plan.Target) {
+							s.kernel(step, at)
+							if n++; which == command && n == fatal {
+								panic(killed{})
+							}
+						}))
+					}
+					run(0, func(a *apply.Applier) {
+						if err := become(a); err != nil {
+							t.Error(err)
 						}
-					}()
-					f(s.applier(func(step apply.Step, at plan.Target) {
-						s.kernel(step, at)
-						if n++; n == fatal {
-							panic(killed{})
+						if got := s.state(); got != tt.after {
+							t.Errorf("applied: %s, want %s", got, tt.after)
 						}
-					}))
-					return false
-				}
-				died := dies(func(a *apply.Applier) {
-					if err := become(a); err != nil {
-						t.Error(err)
+					})
+					run(1, func(a *apply.Applier) { a.Restore(nil, false) })
+					for _, r := range s.applier(s.kernel).Restore(nil, false) {
+						if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
+							t.Errorf("killed at step %d: %+v", fatal, r)
+						}
 					}
-					if got := s.state(); got != tt.after {
-						t.Errorf("applied: %s, want %s", got, tt.after)
+					if got := s.state(); got != tt.before || len(s.journal.Entries()) > 0 {
+						t.Errorf("killed at step %d: %s, want %s; on record %v", fatal, got, tt.before, s.journal.Entries())
 					}
-				})
-				died = dies(func(a *apply.Applier) { a.Restore(nil, false) }) || died
-				for _, r := range s.applier(s.kernel).Restore(nil, false) {
-					if r.Err != nil || r.Outcome != apply.OutcomeRestored && r.Outcome != apply.OutcomeAlready {
-						t.Errorf("killed at step %d: %+v", fatal, r)
+					if !died {
+						if fatal < least {
+							t.Errorf("only %d steps", fatal)
+						}
+						return
 					}
 				}
-				if got := s.state(); got != tt.before || len(s.journal.Entries()) > 0 {
-					t.Errorf("killed at step %d: %s, want %s; on record %v", fatal, got, tt.before, s.journal.Entries())
-				}
-				if !died {
-					if fatal < 6 {
-						t.Errorf("only %d steps", fatal)
-					}
-					return
-				}
-			}
-		})
+			})
+		}
 	}
 }
 
@@ -197,16 +230,18 @@ func TestSlice(t *testing.T) {
 func TestSliceInUse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		enter, leave func(*starter)
+		after        string
 	}{
-		"poll.service": {func(s *starter) {
+		"poll.service": {after: "stopped, systemd ", enter: func(s *starter) {
 			s.units[fast]["RequiredBy"] = []string{"poll.service", "ended.service", "failed.service"}
 			s.units["poll.service"] = map[string]any{"ActiveState": "activating"}
 			s.units["ended.service"] = map[string]any{"ActiveState": "inactive"}
 			s.units["failed.service"] = map[string]any{"ActiveState": "failed"}
-		}, func(s *starter) { s.units["poll.service"]["ActiveState"] = "inactive" }},
+		}, leave: func(s *starter) { s.units["poll.service"]["ActiveState"] = "inactive" }},
 		"processes of no unit": {
-			func(s *starter) { s.write("sys/fs/cgroup/"+fast+"/cgroup.events", "populated 1") },
-			func(s *starter) { s.write("sys/fs/cgroup/"+fast+"/cgroup.events", "populated 0") },
+			after: "absent",
+			enter: func(s *starter) { s.write("sys/fs/cgroup/"+fast+"/cgroup.events", "populated 1") },
+			leave: func(s *starter) { s.write("sys/fs/cgroup/"+fast+"/cgroup.events", "populated 0") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,10 +261,25 @@ func TestSliceInUse(t *testing.T) {
 			}
 			tt.leave(s)
 			r := s.applier(nil).Restore(nil, false)[0]
-			if got := s.state(); r.Outcome != apply.OutcomeRestored || got != "absent" || len(s.journal.Entries()) > 0 {
+			if got := s.state(); r.Outcome != apply.OutcomeRestored || got != tt.after || len(s.journal.Entries()) > 0 {
 				t.Errorf("empty: %+v: %s", r, got)
 			}
 		})
+	}
+}
+
+// TestSliceWithoutCPUs: a slice of Berth's that runs without CPUs, as between the two writes of a second apply, is stopped
+// by a rollback.
+func TestSliceWithoutCPUs(t *testing.T) {
+	s := newStarter(t)
+	if err := become(s.applier(nil)); err != nil {
+		t.Fatal(err)
+	}
+	s.units[fast]["AllowedCPUs"] = []byte{}
+	s.write("sys/fs/cgroup/"+fast+"/cpuset.cpus.partition", "member")
+	r := s.applier(nil).Restore(nil, false)[0]
+	if got := s.state(); r.Outcome != apply.OutcomeRestored || got != "absent" || len(s.journal.Entries()) > 0 {
+		t.Errorf("%+v: %s", r, got)
 	}
 }
 
