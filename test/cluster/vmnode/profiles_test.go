@@ -189,6 +189,22 @@ cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	h.expect(t, "rolled back again", has, first)
 	h.expect(t, "rolled back again", gone, before)
 
+	// systemd keeps a stopped slice that an enabled service names.
+	h.write("/etc/systemd/system/joined.service", joined)
+	h.sh(t, "systemctl daemon-reload && systemctl enable joined && "+berth+" tune apply dpdk --confirm 1h && systemctl start joined")
+	if said := h.fails(t, 4, berth, "tune", "rollback"); !strings.Contains(said, "joined.service") {
+		t.Error("the rollback does not name the service: " + said)
+	}
+	for range 2 {
+		h.sh(t, "systemctl stop joined && "+berth+" tune rollback")
+		t.Log(h.sh(t, "systemctl show -p LoadState -p ActiveState -p Transient -p FragmentPath -p AllowedCPUs '"+ownSlice+"'"))
+		h.expect(t, "rolled back with a service that names it", has, first)
+		h.sh(t, berth+" tune apply dpdk --confirm 1h")
+		h.expect(t, "applied for a service that names it", has, want)
+	}
+	h.sh(t, berth+" tune rollback && systemctl disable joined && systemctl daemon-reload")
+	h.expect(t, "rolled back for the last time", gone, before)
+
 	const file = "'/run/systemd/system/" + ownSlice + "'"
 	h.sh(t, "printf '[Slice]\nCPUWeight=50\n' >"+file+" && systemctl daemon-reload")
 	if said := h.fails(t, 4, berth, "tune", "apply", "dpdk"); !strings.Contains(said, "has a unit file") {
@@ -196,7 +212,6 @@ cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	}
 	h.expect(t, "refused", has, first)
 	h.sh(t, "rm "+file+" && systemctl daemon-reload")
-	h.write("/etc/systemd/system/joined.service", joined)
 	h.write("/etc/systemd/system/pinned.service", "[Service]\nExecStart=/usr/bin/taskset -c 1-2 sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
 	h.sh(t, "systemctl stop pinned; systemctl daemon-reload; systemctl start pinned; systemctl enable pinned joined")
 	h.eventually(t, "it is pinned", "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID pinned)/status", "1-2")
