@@ -62,8 +62,8 @@ func TestSecondNode(t *testing.T) {
 	other.clean(t)
 	t.Run("StaticBurst", func(t *testing.T) {
 		const digits = 2000 // A tenth of the document's: this machine is slow.
-		if err := tour.lends(t.Context(), digits); err != nil {
-			t.Error(err)
+		if shown, err := tour.lends(t.Context(), digits); err != nil || !shown {
+			t.Errorf("shown: %v, %v", shown, err)
 		}
 	})
 	other.clean(t)

@@ -49,7 +49,9 @@ func run(ctx context.Context, args []string) error {
 	t := &tour{out: os.Stdout, cluster: c, client: client, kubectl: programs.Kubectl, kubeconfig: local.Kubeconfig(), loaded: loaded}
 	defer t.leave() //nolint:contextcheck // also after ctx ended
 	if len(args) == 0 {
-		return errors.Join(t.all(ctx), t.lends(ctx, documentDigits))
+		err := t.all(ctx)
+		_, lendErr := t.lends(ctx, documentDigits) // It says itself why it shows nothing.
+		return errors.Join(err, lendErr)
 	}
 	err = t.measure(ctx, args[0], args[1:])
 	if errors.Is(err, flag.ErrHelp) {

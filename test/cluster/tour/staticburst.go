@@ -42,19 +42,24 @@ type calPi struct {
 
 // lends shows cal-pi with the policy static-burst. It borrows cores until go-demo comes, which gets all cores of the node
 // but one, and borrows again when go-demo has gone. A witness reads the files of the kernel meanwhile. cal-pi computes so
-// many digits before.
-func (t *tour) lends(ctx context.Context, digits int) error {
+// many digits before. The result shown is false if no node is large enough.
+func (t *tour) lends(ctx context.Context, digits int) (shown bool, err error) {
 	t.title("cal-pi with static-burst borrows cores, and leaves them before another pod has them")
 	node, err := t.largest(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	cpus := node.Status.Allocatable.Cpu()
 	if cpus.Value() < manyCPUs {
 		t.say("cal-pi has 4 CPUs, and each pod of go-demo has 4. The node needs %d CPUs, and the largest node here has %s.", manyCPUs, cpus)
-		return nil
+		return false, nil
 	}
-	if err := t.pinnable(ctx, node.Name); err != nil {
+	return true, t.lendsOn(ctx, node.Name, cpus.Value(), digits)
+}
+
+// lendsOn is lends on a node with so many CPUs.
+func (t *tour) lendsOn(ctx context.Context, node string, cpus int64, digits int) error {
+	if err := t.pinnable(ctx, node); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "berth-tour-")
@@ -63,13 +68,13 @@ func (t *tour) lends(ctx context.Context, digits int) error {
 	}
 	defer os.RemoveAll(dir)
 	defer t.leave() //nolint:contextcheck // before the manifests go
-	pi, err := borrowing(dir, node.Name, digits)
+	pi, err := borrowing(dir, node, digits)
 	if err != nil {
 		return err
 	}
 	const shared = 2 // CPUs that stay for all other pods
-	pods := (cpus.Value()-shared)/documentLimit - 1
-	demo, err := changed(dir, "go-demo.yaml", node.Name, [2]string{"replicas: 4", fmt.Sprintf("replicas: %d", pods)})
+	pods := (cpus-shared)/documentLimit - 1
+	demo, err := changed(dir, "go-demo.yaml", node, [2]string{"replicas: 4", fmt.Sprintf("replicas: %d", pods)})
 	if err != nil {
 		return err
 	}
@@ -79,7 +84,11 @@ func (t *tour) lends(ctx context.Context, digits int) error {
 	}
 	t.say("\nIt has %d CPUs reserved and borrows %d. Now %d pods of go-demo come, each with %d exclusive CPUs. They need cores that cal-pi borrows:",
 		b.reserved.Size(), wide-b.reserved.Size(), pods, documentLimit)
-	seen := t.witness(ctx, node.Name)
+	// go-demo comes after the first look, which sees the CPUs that cal-pi borrows.
+	seen, err := t.witness(ctx, node, "/run/berth-tour-witness")
+	if err != nil {
+		return err
+	}
 	others, err := t.comeAndGo(ctx, b, wide, demo)
 	sights, seeErr := seen.end() //nolint:contextcheck // also after ctx ended
 	if err := errors.Join(err, seeErr); err != nil {

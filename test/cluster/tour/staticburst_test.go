@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/cluster/local"
 )
 
 // TestJudgeOfBorrowing checks what a witness may see of cal-pi, which has CPUs 0-3 reserved, and of go-demo.
@@ -52,6 +56,33 @@ func TestJudgeOfBorrowing(t *testing.T) {
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestWitnessLooks checks that a witness has looked when it has started, although files of an earlier witness are there,
+// and that it ends.
+func TestWitnessLooks(t *testing.T) {
+	t.Parallel()
+	stop := filepath.Join(t.TempDir(), "stop")
+	for _, file := range []string{stop, stop + "-looked"} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tour := &tour{cluster: &local.Cluster{}}
+	w, err := tour.witness(t.Context(), "no machine", stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stop + "-looked"); err != nil {
+		t.Error(err)
+	}
+	sights, err := w.end()
+	if err != nil || len(sights) == 0 || sights[0].looks == 0 {
+		t.Errorf("the witness saw %v: %v", sights, err)
+	}
+	if _, err := os.Stat(stop); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file that ends a witness stays: %v", err)
 	}
 }
 

@@ -12,12 +12,13 @@ import (
 
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/test/cluster/local"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // staring is a shell script that reads the CPU sets of all groups of containers again and again, until the file %[2]s
-// exists or the program that started it ends. When they change, it prints the number of looks at the same sets, and each
-// set as GROUP=CPUS. %[1]s is the group of this cluster. The script starts one program for each look, which lets others
-// run: an emulated machine is slow.
+// exists or the program that started it ends. After its first look it makes the file %[3]s. When the sets change, it
+// prints the number of looks at the same sets, and each set as GROUP=CPUS. %[1]s is the group of this cluster. The script
+// starts one program for each look, which lets others run: an emulated machine is slow.
 const staring = `for root in /sys/fs/cgroup /sys/fs/cgroup/cpuset; do
   for pods in kubepods.slice %[1]s/kubepods; do
     [ -e $root/$pods/cpuset.cpus ] && cd $root/$pods && break 2
@@ -36,10 +37,11 @@ while [ ! -e %[2]s ] && [ -d /proc/$PPID ]; do
     before=$now looks=0
   fi
   looks=$((looks + 1))
+  [ -e %[3]s ] || : >%[3]s
   sleep 0.01
 done
 echo "$looks$before"
-rm -f %[2]s`
+rm -f %[2]s %[3]s`
 
 // sight is what a witness saw at so many looks in succession: the CPU sets of containers by their IDs. A container
 // without an own CPU set is missing.
@@ -57,15 +59,30 @@ type watching struct {
 	cancel     context.CancelFunc
 }
 
-// witness starts a witness on a node.
-func (t *tour) witness(ctx context.Context, node string) *watching {
+// witness starts a witness on a node and waits for its first look. The file stop ends it.
+func (t *tour) witness(ctx context.Context, node, stop string) (*watching, error) {
+	looked := stop + "-looked"
+	// The witness itself does not remove an old file: it may start late, and would remove the file that is to end it.
+	if _, err := t.on(ctx, node, "rm -f "+stop+" "+looked); err != nil {
+		return nil, fmt.Errorf("witness: %w", err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	w := &watching{tour: t, node: node, stop: "/run/berth-tour-witness", cancel: cancel}
+	w := &watching{tour: t, node: node, stop: stop, cancel: cancel}
 	w.running.Go(func() (err error) {
-		w.said, err = t.on(ctx, node, "rm -f "+w.stop+"\n"+fmt.Sprintf(staring, local.Group, w.stop))
+		defer cancel() // A witness that ended never looks.
+		w.said, err = t.on(ctx, node, fmt.Sprintf(staring, local.Group, stop, looked))
 		return err
 	})
-	return w
+	if err := patience.Until(ctx, settled/4, func() string {
+		if _, err := t.on(ctx, node, "[ -e "+looked+" ]"); err != nil {
+			return "the witness has not looked: " + err.Error()
+		}
+		return ""
+	}); err != nil {
+		cancel()
+		return nil, errors.Join(err, w.running.Wait())
+	}
+	return w, nil
 }
 
 // end ends the witness and returns what it saw.
