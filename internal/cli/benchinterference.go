@@ -24,7 +24,7 @@ CPUs of each L3 (a pull reserve); and cores of their own, as the law of the boun
 chooses them. One more arm is the server alone again. All arms have the same arrivals,
 and their order rotates.
 
-The full run takes about fourteen minutes; --quick takes two minutes and cannot judge
+The full run takes about eleven minutes; --quick takes two minutes and cannot judge
 every goal. The command needs cpu.idle (Linux 5.15).`,
 		Example: `  berth bench interference --quick
   berth bench interference --out DIR`,

@@ -35,8 +35,8 @@ const quietAfter = 5 * time.Minute
 // busy machine.
 const bootLimit = 3 * time.Minute
 
-// ErrHung reports that the guest wrote nothing for quietAfter, or bootLimit. It comes with ErrGuest and the state of
-// the guest's processors.
+// ErrHung reports that the guest wrote nothing for quietAfter, or until the limit of its boot. It comes with ErrGuest
+// and the state of the guest's processors.
 var ErrHung = errors.New("the guest says nothing")
 
 // limit returns the limit of one test binary.
@@ -101,6 +101,7 @@ type VM struct {
 
 	Arguments []string // Additional arguments of the kernel.
 
+	Boot  time.Duration // How long it may take until the first output of its first job; by default bootLimit.
 	Quiet time.Duration // How long it may write nothing; by default the limit of its tests.
 }
 
@@ -116,7 +117,7 @@ func (v VM) Run(ctx context.Context) (map[string]job.Result, error) {
 	defer end(nil)
 	quiet := cmp.Or(v.Quiet, limit(v.Stride)+quietAfter)
 	began := time.Now()
-	silence := time.AfterFunc(min(quiet, bootLimit), func() { end(fmt.Errorf("%w, %v after its start", ErrHung, time.Since(began).Round(time.Second))) })
+	silence := time.AfterFunc(min(quiet, cmp.Or(v.Boot, bootLimit)), func() { end(fmt.Errorf("%w, %v after its start", ErrHung, time.Since(began).Round(time.Second))) })
 	defer silence.Stop()
 
 	cmd := v.command(limited, dir)
