@@ -60,7 +60,7 @@ func Experiments() []Experiment {
 	return []Experiment{
 		{
 			Name: "nginx", Document: topologyDocument, open: host.openNginx,
-			Load: "wrk --timeout 2s -t 20 -c 100 -d 60s --latency on nginx in a pod of 4 CPUs, on a machine of 104 or 256 CPUs",
+			Load: "wrk --timeout 2s -t 20 -c 100 -d 60s --latency on nginx in one of two pods of 4 CPUs, on a machine of 104 or 256 CPUs",
 			Arms: []string{AnyCPUs, Pinned, Scattered, AnyCPUs + Again}, Treated: Pinned,
 			Figures: []Figure{
 				{Name: "requests", Unit: "1/s", Before: 212350.15, After: 305119.06},
@@ -118,7 +118,9 @@ func Experiments() []Experiment {
 				{Name: "p99.99, 10000 clients", Unit: "ms", Before: 152.6, After: 145.2},
 			},
 			Arms: redisArms(), Treated: bench.MixedMoved,
-			Remark: "the command without -r asks for one key, which never touches the moved pages",
+			Remark: "the command without -r asks for one key, which never touches the moved pages. " +
+				"On a second machine, with 47 % local pages and then 88 %, QPS rise by 0.8 % with 500 clients and by 1.3 % with 10,000. " +
+				"Local pages give 10.52 % more QPS than mixed pages, and 26.12 % more than remote pages",
 		},
 	}
 }
