@@ -31,7 +31,11 @@ func ParseMemoryByNode(text []byte) (MemoryByNode, bool) {
 	return b, ok
 }
 
-// Outside returns how many movable bytes are on other nodes than these.
+// leastOutside is the least memory on other nodes that counts. Some pages always stay, such as those that the kernel
+// holds for another purpose at that moment, and the kernel's counts are inexact.
+const leastOutside = 1 << 20
+
+// Outside returns how many movable bytes are on other nodes than these, 0 for less than 1 MiB.
 func (b MemoryByNode) Outside(nodes cpuset.Set) int64 {
 	var sum int64
 	for node, bytes := range b.Movable {
@@ -39,18 +43,24 @@ func (b MemoryByNode) Outside(nodes cpuset.Set) int64 {
 			sum += bytes
 		}
 	}
+	if sum < leastOutside {
+		return 0
+	}
 	return sum
 }
 
-// Outside is MemoryByNode.Outside for the memory of a group. It returns false if the kernel does not count that memory.
-func Outside(g *Group, nodes cpuset.Set) (bytes int64, known bool) {
+// Outside is MemoryByNode.Outside for the memory of a group, 0 if the kernel does not count that memory.
+func Outside(g *Group, nodes cpuset.Set) int64 {
 	memory, err := g.Memory()
 	if err != nil {
-		return 0, false
+		return 0
 	}
 	defer memory.Close()
 	by, err := memory.ByNode()
-	return by.Outside(nodes), err == nil
+	if err != nil {
+		return 0
+	}
+	return by.Outside(nodes)
 }
 
 // addV1 adds the lines "hierarchical_TYPE=PAGES N0=PAGES ..." of memory.numa_stat.

@@ -56,10 +56,6 @@ func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 	}
 }
 
-// leastElsewhere is the least memory on other nodes that is worth a word. Some pages always stay, such as those that the
-// kernel holds for another purpose at that moment, and the kernel's counts are inexact.
-const leastElsewhere = 1 << 20
-
 // Elsewhere returns how many bytes of a unit's movable memory are on other NUMA nodes than these. It returns 0 for less
 // than 1 MiB, and if the kernel does not count them. file is the list of the unit's group. The count may be two seconds
 // old.
@@ -69,10 +65,7 @@ func Elsewhere(host *knob.Host, file, nodes string) int64 {
 	if err != nil || !known {
 		return 0
 	}
-	if bytes := memory.Outside(of); bytes >= leastElsewhere {
-		return bytes
-	}
-	return 0
+	return memory.Outside(of)
 }
 
 // verifyUnit compares one setting of a unit with its group or its threads. Threads with another policy or slice are

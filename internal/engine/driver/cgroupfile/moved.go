@@ -63,21 +63,15 @@ func (r rest) again(written cgroup.Value) error {
 	return nil
 }
 
-// leastLeft is the least memory on lost nodes that is worth two more writes. Some pages always stay, and a write in between
-// may move the others back and forth.
-const leastLeft = 1 << 20
-
 // between returns the value that move writes in between, and false if it must not write: hardly a page is left on a
-// lost node, pages never move on this host, the value would change nothing, or the write might never end.
+// lost node (cgroup.Outside), pages never move on this host, the value would change nothing, or the write might never
+// end. Few pages are not worth two more writes, which may move others back and forth.
 func (r rest) between() (before cgroup.Value, worthwhile bool) {
 	if r.had.IsEmpty() {
 		return "", false
 	}
 	has, err := r.group.EffectiveMems()
-	if err != nil || r.had.IsSubsetOf(has) || !cgroup.Populated(r.group) || cgroup.KeepsPages(r.group) {
-		return "", false
-	}
-	if left, known := cgroup.Outside(r.group, has); !known || left < leastLeft {
+	if err != nil || r.had.IsSubsetOf(has) || !cgroup.Populated(r.group) || cgroup.KeepsPages(r.group) || cgroup.Outside(r.group, has) == 0 {
 		return "", false
 	}
 	if before = cgroup.Value(r.change.From); before == cgroup.Inherit { // the file of a group with processes cannot be emptied
