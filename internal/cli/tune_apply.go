@@ -43,6 +43,8 @@ type appliedRow struct {
 	// State is written, partial, stands, left or nextBoot.
 	State string `json:"state"`
 	Why   string `json:"why"`
+
+	ownSlice bool
 }
 
 // appliedProfile is what berth tune apply did. Its JSON is a stable contract.
@@ -407,7 +409,7 @@ func applyError(err error, restored []apply.Restored) error {
 func appliedRows(parts tune.Division, done tuner.Result) []appliedRow {
 	rows := []appliedRow{}
 	add := func(s tune.Setting, state, why string) {
-		rows = append(rows, appliedRow{Knob: s.Knob, Instance: s.Instance, File: s.File, Was: s.Now, Want: s.Want, State: state, Why: why})
+		rows = append(rows, appliedRow{Knob: s.Knob, Instance: s.Instance, File: s.File, Was: s.Now, Want: s.Want, State: state, Why: why, ownSlice: s.OwnSlice})
 	}
 	said := func(of []tune.Setting, file string) (why string, is bool) {
 		if i := slices.IndexFunc(of, func(s tune.Setting) bool { return s.File == file }); i >= 0 {
@@ -460,7 +462,7 @@ func printApplied(w io.Writer, a appliedProfile) error {
 		if r.State == "partial" {
 			notes = append(notes, fmt.Sprintf("note: %s: %s; berth tune verify shows how much there is\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
 		}
-		if r.Knob == tune.Partition && tune.IsOfSlice(r.Want) && r.State != "left" {
+		if r.ownSlice && r.State != "left" {
 			notes = append(notes, fmt.Sprintf("note: %s runs: %s\n", r.Instance, tune.Joins(r.Instance)))
 		}
 		rows = append(rows, []string{strings.TrimSpace(r.Knob + " " + r.Instance), textOrDash(r.Was), textOrDash(now), r.State, textOrDash(r.File)})

@@ -220,7 +220,7 @@ func house(document string) rules {
 				"internal/engine/driver/cgroupfile": {"Target"},
 				"internal/engine/plan":              nil,
 				"internal/linux/bootargs":           nil, // its readers need an fs.FS
-				"internal/linux/cgroup":             {"Knob", "KnobCPUs", "KnobMax", "KnobMems", "ListValue", "NoQuota"},
+				"internal/linux/cgroup":             {"Knob", "KnobCPUs", "KnobMax", "KnobMems", "ListValue", "NoQuota", "NoSlice", "SliceText"},
 				"internal/linux/knob":               nil, // its readers need an fs.FS
 				"internal/linux/topology":           nil, // its readers need an fs.FS
 				"internal/node/cluster":             {"Pod"},

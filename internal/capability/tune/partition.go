@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -104,11 +106,9 @@ func owned(b profile.Bound, of map[string]bool, h Host) []Setting {
 		case !h.Facts.Systemd:
 			row.Why = noSystemd
 		default:
-			row.Instance, row.Support, row.Write = OwnSlice(name), knob.Settable, row.Want
-			row.File, row.Now = h.Facts.Unified+"/"+row.Instance+"/"+partitionFile, noSlice
-			if kind := h.Files[row.File]; kind != "" {
-				row.Now = SliceText(kind, h.Files[sliceCPUs(row.File)])
-			}
+			row.Instance, row.Support, row.Write, row.OwnSlice = OwnSlice(name), knob.Settable, row.Want, true
+			row.File = h.Facts.Unified + "/" + row.Instance + "/" + partitionFile
+			row.Now = cmp.Or(SliceNow(row.File, func(file string) string { return h.Files[file] }), cgroup.NoSlice)
 			row.Why = fmt.Sprintf("Berth starts this slice; %s; a rollback stops it when no unit is in it; %s", Joins(row.Instance), onlyAnswered)
 		}
 		rows = append(rows, row)
@@ -120,9 +120,6 @@ const noHierarchy = "partitions need the unified hierarchy of control groups, wh
 
 const noSystemd = "no unit has these CPUs, and without systemd Berth has no slice for them"
 
-// noSlice is the value of a partition whose slice does not run.
-const noSlice = "none"
-
 // OwnSlice returns the slice that Berth starts for a set of CPUs which no unit has. It is at the top of the hierarchy:
 // systemd has every other name with a dash inside another slice, so the dash is escaped.
 func OwnSlice(set string) string { return strings.ReplaceAll("berth-"+set, "-", `\x2d`) + ".slice" }
@@ -130,11 +127,10 @@ func OwnSlice(set string) string { return strings.ReplaceAll("berth-"+set, "-", 
 // Joins says how services join a slice.
 func Joins(slice string) string { return "services join it with Slice=" + slice }
 
-// IsOfSlice reports whether the desired value of a partition is that of a slice which Berth starts: it has CPUs.
-func IsOfSlice(want string) bool { return strings.Contains(want, " ") }
-
-// SliceText returns the value of a partition with its CPUs.
-func SliceText(kind, cpus string) string { return strings.TrimSpace(kind + " " + cpus) }
+// SliceNow returns the value of a slice from the file of its partition, "" if the slice does not run. text reads a file.
+func SliceNow(file string, text func(string) string) string {
+	return cgroup.SliceText(text(file), text(sliceCPUs(file)))
+}
 
 // sliceCPUs returns the file of the CPUs of a slice, given the file of its partition.
 func sliceCPUs(file string) string { return path.Dir(file) + "/cpuset.cpus.effective" }

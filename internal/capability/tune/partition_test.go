@@ -64,8 +64,8 @@ func TestPartitions(t *testing.T) {
 				if s.Phase == knob.Partitions && s.Why == "" || s.Support == knob.Settable && s.Write != s.Want {
 					t.Errorf("%+v", s)
 				}
-				if tune.IsOfSlice(s.Write) && !strings.Contains(s.Why, "Slice="+s.Instance+";") {
-					t.Errorf("%s does not say how services join", s.Why)
+				if own := strings.HasPrefix(s.Instance, `berth\x2d`); s.OwnSlice != own || own && !strings.Contains(s.Why, "Slice="+s.Instance+";") {
+					t.Errorf("a slice of Berth's: %t, and the plan says how services join: %s", s.OwnSlice, s.Why)
 				}
 			}
 			if d := cmp.Diff(tc.want, got); d != "" {

@@ -42,6 +42,8 @@ type Setting struct {
 
 	// Write is the text of Want for the file, empty if there is no file.
 	Write string `json:"-"`
+	// OwnSlice is true for a slice that Berth starts, as the partition of CPUs that no unit has.
+	OwnSlice bool `json:"-"`
 	// Optional is true if an apply continues without the setting, Fixed if nothing can set it.
 	Optional bool `json:"optional"`
 	Fixed    bool `json:"-"`

@@ -180,7 +180,7 @@ func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tun
 		}
 		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
 		if driver.IsUnit(s.Target) {
-			all = append(all, verifyUnit(row, host))
+			all = append(all, verifyUnit(row, s.Target, host))
 			continue
 		}
 		k, _ := knob.Lookup(s.Knob) // a knob of another version has no file, which is reported

@@ -80,7 +80,7 @@ func newSlicer(t *testing.T) (*slicer, tuner.Order, map[string]string) {
 	s := &slicer{registry: r}
 	r.units = s
 	o.Settings = append([]tune.Setting{{
-		Knob: tune.Partition, Instance: fast, File: partition, Want: "isolated 2-3", Write: "isolated 2-3", Support: knob.Settable, Phase: knob.Partitions,
+		Knob: tune.Partition, Instance: fast, File: partition, Want: "isolated 2-3", Write: "isolated 2-3", OwnSlice: true, Support: knob.Settable, Phase: knob.Partitions,
 	}}, o.Settings...)
 	o.Profile.Name, o.Again = "dpdk", false
 	s.start()

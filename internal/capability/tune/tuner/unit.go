@@ -37,7 +37,7 @@ func (h Host) target(s tune.Setting) (plan.Target, plan.Value, error) {
 	}
 	switch s.Knob {
 	case tune.Partition:
-		if tune.IsOfSlice(s.Write) {
+		if s.OwnSlice {
 			return cgroupfile.SliceTarget(group), plan.Value(s.Write), nil
 		}
 		return cgroupfile.Target(group, cgroup.KnobPartition), plan.Value(s.Write), nil
@@ -70,7 +70,7 @@ func Elsewhere(host *knob.Host, file, nodes string) int64 {
 
 // verifyUnit compares one setting of a unit with its group or its threads. Threads with another policy or slice are
 // drift: the unit was restarted, or another program changed them.
-func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
+func verifyUnit(row tune.Verified, at plan.Target, host *knob.Host) tune.Verified {
 	found := knob.Found{File: row.File, Support: knob.Settable, Now: host.Text(row.File)}
 	made := func(knob.Found) string { return "" }
 	switch row.Knob {
@@ -81,8 +81,8 @@ func verifyUnit(row tune.Verified, host *knob.Host) tune.Verified {
 	case tune.UnitBudget:
 		found.Now = tune.BudgetText(found.Now)
 	case tune.Partition:
-		if tune.IsOfSlice(row.Want) {
-			found.Now = tune.SliceText(found.Now, host.Text(path.Dir(row.File)+"/cpuset.cpus.effective"))
+		if driver.IsSlice(at) {
+			found.Now = tune.SliceNow(row.File, host.Text)
 		}
 	case tune.Exclusive:
 	default:

@@ -14,12 +14,8 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// NoSlice is the value of a slice that has neither CPUs nor a partition: it does not run, or systemd started it for the
-// units in it. Any other value is the kind of the partition and the CPUs, such as "isolated 2-3" or "member 2-3".
-const NoSlice plan.Value = "none"
-
 // SliceTarget returns the target of a slice at the top of the hierarchy, as a whole: that it runs, its CPUs and its
-// partition. It has the place of the group's partition.
+// partition. It has the place of the group's partition. Its values are cgroup.NoSlice and those of cgroup.SliceText.
 func SliceTarget(slice string) plan.Target {
 	return plan.Target{Driver: SliceDriver, Object: slice, Knob: string(cgroup.KnobPartition)}
 }
@@ -86,9 +82,9 @@ func (s ownSlice) read() (plan.Value, plan.Identity, error) {
 	}
 	id := plan.Identity(s.at.Object)
 	if kind == cgroup.Member && state.CPUs.IsEmpty() && (!state.Own || !state.Active) {
-		return NoSlice, id, nil
+		return cgroup.NoSlice, id, nil
 	}
-	return plan.Value(strings.TrimSpace(string(kind) + " " + state.CPUs.String())), id, nil
+	return plan.Value(cgroup.SliceText(string(kind), state.CPUs.String())), id, nil
 }
 
 // kind returns the kind of partition of the group, which is a member if it does not exist.
@@ -138,7 +134,7 @@ func (s ownSlice) write(to plan.Value) (plan.Value, error) {
 	if err != nil {
 		return "", err
 	}
-	if to == NoSlice {
+	if to == cgroup.NoSlice {
 		err = s.end(state)
 	} else {
 		err = s.begin(state, to)
