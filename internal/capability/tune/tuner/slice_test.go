@@ -26,18 +26,23 @@ const (
 type slicer struct {
 	*registry
 
-	is cgroupfile.Slice
+	is cgroupfile.UnitState
 }
 
-func (s *slicer) Slice(string) (cgroupfile.Slice, error) { return s.is, nil }
+func (s *slicer) State(unit string) (cgroupfile.UnitState, error) {
+	if unit != fast {
+		return cgroupfile.UnitState{Active: true}, nil
+	}
+	return s.is, nil
+}
 
-func (s *slicer) StartSlice(_ string, cpus cpuset.Set) error {
-	s.run(cgroupfile.Slice{Active: true, Own: true, CPUs: cpus})
+func (s *slicer) StartSlice(_ string, _ cgroupfile.UnitState, cpus cpuset.Set) error {
+	s.run(cgroupfile.UnitState{Active: true, Own: true, CPUs: cpus})
 	return nil
 }
 
 func (s *slicer) StopSlice(string) error {
-	s.is = cgroupfile.Slice{}
+	s.is = cgroupfile.UnitState{}
 	must(s.t, os.RemoveAll(s.plain.Path(fastGroup)))
 	return nil
 }
@@ -54,7 +59,7 @@ func (s *slicer) SetList(unit string, k cgroup.Knob, v cgroup.Value) error {
 }
 
 // run makes the slice run, with the files of its group.
-func (s *slicer) run(is cgroupfile.Slice) {
+func (s *slicer) run(is cgroupfile.UnitState) {
 	s.is = is
 	for file, text := range map[string]string{
 		"cgroup.controllers": "cpuset", "cgroup.procs": "", "cgroup.events": "populated 0",
@@ -104,7 +109,7 @@ func TestSliceAfterBoot(t *testing.T) {
 		want  string
 	}{
 		"no slice":               {func(*slicer) {}, "false "},
-		"systemd has started it": {func(s *slicer) { s.run(cgroupfile.Slice{Active: true, Units: []string{"poll.service"}}) }, "true  member"},
+		"systemd has started it": {func(s *slicer) { s.run(cgroupfile.UnitState{Active: true, Units: []string{"poll.service"}}) }, "true  member"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for fatal := 1; ; fatal++ {

@@ -3,6 +3,7 @@ package cgroupfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/berth-project/berth/internal/engine/apply"
@@ -44,7 +45,13 @@ func Kinds(host Host, units Units) apply.Kinds {
 
 func kindsOf(host knownHost, units Units, aside *Aside) apply.Kinds {
 	opener := &opener{host: host, units: units, aside: aside, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
-	return apply.Shared(Values(), opener)
+	values := Values()
+	kinds := apply.Shared(values, opener)
+	maps.Copy(kinds, apply.Of(plan.Kinds{SliceDriver: values[SliceDriver]}, func(call apply.Call) apply.Driver {
+		systemd, _ := units.(Slices)
+		return ownSlices{newGroups(opener, call), systemd}
+	}))
+	return kinds
 }
 
 // knownHost is a host and the state of its kernel: processes that do not answer.
@@ -62,12 +69,14 @@ type opener struct {
 }
 
 // Open returns a driver for one call.
-func (o *opener) Open(call apply.Call) apply.Driver {
+func (o *opener) Open(call apply.Call) apply.Driver { return newGroups(o, call) }
+
+func newGroups(o *opener, call apply.Call) *groups {
 	return &groups{opener: o, call: call, open: make(map[string]*cgroup.Group)}
 }
 
-// groups is the driver. It opens each group once per call, so that all reads and writes of the call use the same
-// directory.
+// groups is the driver of knobs of groups. It opens each group once per call, so that all reads and writes of the call
+// use the same directory.
 type groups struct {
 	*opener
 
@@ -109,13 +118,6 @@ func (s *groups) Close() error {
 
 // Read returns the written value, which is not always in effect, and the identity of the group.
 func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
-	if IsSlice(t) {
-		slice, err := s.slice(t)
-		if err != nil {
-			return "", "", err
-		}
-		return slice.read()
-	}
 	g, err := s.get(t.Object)
 	if err != nil {
 		return "", "", classify(err)
@@ -139,13 +141,6 @@ func read(g *cgroup.Group, t plan.Target) (cgroup.Value, error) {
 
 // Write writes the value of a change and reads it back.
 func (s *groups) Write(c plan.Change) (plan.Value, error) {
-	if IsSlice(c.Target) {
-		slice, err := s.slice(c.Target)
-		if err != nil {
-			return "", err
-		}
-		return slice.write(c.Value)
-	}
 	g, err := s.get(c.Object)
 	if err != nil {
 		return "", classify(err)
@@ -170,7 +165,7 @@ func (s *groups) Write(c plan.Change) (plan.Value, error) {
 // a sibling partition; then Inherit counts as restored only once the group has all CPUs.
 func (s *groups) Attainable(t plan.Target, v plan.Value) (write, stands plan.Value) {
 	g, err := s.get(t.Object)
-	if err != nil || IsSlice(t) {
+	if err != nil {
 		return v, v
 	}
 	k := Knob(t)

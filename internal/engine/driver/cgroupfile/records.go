@@ -101,7 +101,7 @@ func (s *groups) Original(t plan.Target, found plan.Value) (plan.Value, error) {
 // If systemd cannot be reached, this call does not ask again: systemd may hang, and every question would wait for it.
 func (s *groups) Recorded(t plan.Target, like plan.Value) (plan.Value, bool, error) {
 	properties, ok := s.units.(Properties)
-	if !ok || IsSlice(t) || !properties.MayRecord(t.Object, Knob(t)) {
+	if !ok || !properties.MayRecord(t.Object, Knob(t)) {
 		return "", false, nil
 	}
 	if s.unreached != nil {

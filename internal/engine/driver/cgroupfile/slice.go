@@ -25,62 +25,78 @@ func IsSlice(t plan.Target) bool { return t.Driver == SliceDriver }
 
 // Slices are Units that can also start and stop slices. The errors match ErrNoUnits if systemd cannot be reached.
 type Slices interface {
-	// Slice returns the state of a slice. A slice that does not run, without a file, has the zero value.
-	Slice(name string) (Slice, error)
-	// StartSlice starts a slice with these CPUs, until the next boot, and returns when its group exists. A slice that
-	// Berth stopped, and that a unit still names, may have other CPUs then.
-	StartSlice(name string, cpus cpuset.Set) error
+	// State returns the state of a slice, or of a unit in one. A unit that does not run, without a file, has the zero
+	// value.
+	State(unit string) (UnitState, error)
+	// StartSlice starts a slice that has this state, until the next boot, and returns when its group exists. A slice of
+	// Berth's own (UnitState.Own) keeps its CPUs; any other gets these.
+	StartSlice(name string, state UnitState, cpus cpuset.Set) error
 	// StopSlice stops a slice and all units in it, and returns when they are stopped.
 	StopSlice(name string) error
 }
 
-// Slice is the state of a slice.
-type Slice struct {
+// UnitState is the state of a slice, or of a unit in one.
+type UnitState struct {
 	Active bool
-	// Own means that Berth started the slice, also if it is stopped and a unit still names it. Foreign that it has a unit file or that another program started it.
+	// Own means that Berth started the slice, also if it is stopped and a unit still names it. Foreign means that it has
+	// a unit file, or that another program started it.
 	Own, Foreign bool
 	// CPUs are those that systemd gives the slice, empty for no list.
 	CPUs cpuset.Set
-	// Units are the units in the slice that are not stopped.
+	// Units are the units in the slice, also those that are stopped.
 	Units []string
 }
 
-// ownSlice is the slice of a target, for one call.
-type ownSlice struct {
+// ownSlices is the driver of slices as a whole. Each state between two writes of a change is a value that belongs to the
+// change (mangledSlice), so that an undo can begin anywhere.
+type ownSlices struct {
 	groups  *groups
-	systemd Slices
-	at      plan.Target
+	systemd Slices // nil without a systemd that starts slices
 }
 
-// slice returns the slice of a target. The error is ErrNoUnits without a systemd that starts slices.
-func (s *groups) slice(t plan.Target) (ownSlice, error) {
-	systemd, ok := s.units.(Slices)
-	if !ok {
-		return ownSlice{}, fmt.Errorf("slice %s: %w", t.Object, ErrNoUnits)
+// Close closes the groups of slices.
+func (s ownSlices) Close() error { return s.groups.Close() }
+
+// Note implements apply.SideEffects, as for the partition of any group.
+func (s ownSlices) Note(t plan.Target) error { return s.groups.Note(t) }
+
+// GiveBack implements apply.SideEffects.
+func (s ownSlices) GiveBack(t plan.Target) { s.groups.GiveBack(t) }
+
+// Locate implements apply.Locator with the file of the partition.
+func (s ownSlices) Locate(t plan.Target, v plan.Value) string { return s.groups.Locate(t, v) }
+
+// Encode implements apply.Encoder.
+func (s ownSlices) Encode(t plan.Target, v plan.Value) (text string, takes bool) {
+	return s.groups.Encode(t, v)
+}
+
+func (s ownSlices) state(t plan.Target) (UnitState, error) { return StateOf(s.systemd, t.Object) }
+
+// StateOf returns what systemd has of a slice that Berth may start. Another program's slice is ErrForeign. Without a
+// systemd, nil, the error is ErrNoUnits.
+func StateOf(systemd Slices, slice string) (UnitState, error) {
+	if systemd == nil {
+		return UnitState{}, fmt.Errorf("slice %s: %w", slice, ErrNoUnits)
 	}
-	return ownSlice{s, systemd, t}, nil
-}
-
-// state returns what systemd has of the slice. Another program's slice is ErrForeign.
-func (s ownSlice) state() (Slice, error) {
-	state, err := s.systemd.Slice(s.at.Object)
+	state, err := systemd.State(slice)
 	if err == nil && state.Foreign {
-		err = fmt.Errorf("slice %s: %w", s.at.Object, ErrForeign)
+		err = fmt.Errorf("slice %s: %w", slice, ErrForeign)
 	}
 	return state, err
 }
 
-// read is groups.Read for a slice. The identity is the name: Berth knows its own slices otherwise.
-func (s ownSlice) read() (plan.Value, plan.Identity, error) {
-	state, err := s.state()
+// Read returns the value of a slice. The identity is the name: Berth knows its own slices otherwise.
+func (s ownSlices) Read(t plan.Target) (plan.Value, plan.Identity, error) {
+	state, err := s.state(t)
 	if err != nil {
 		return "", "", err
 	}
-	kind, err := s.kind()
+	kind, err := s.kind(t)
 	if err != nil {
 		return "", "", err
 	}
-	id := plan.Identity(s.at.Object)
+	id := plan.Identity(t.Object)
 	if kind == cgroup.Member && state.CPUs.IsEmpty() && (!state.Own || !state.Active) {
 		return cgroup.NoSlice, id, nil
 	}
@@ -88,14 +104,14 @@ func (s ownSlice) read() (plan.Value, plan.Identity, error) {
 }
 
 // kind returns the kind of partition of the group, which is a member if it does not exist.
-func (s ownSlice) kind() (cgroup.Value, error) {
-	g, err := s.groups.get(s.at.Object)
+func (s ownSlices) kind(t plan.Target) (cgroup.Value, error) {
+	g, err := s.groups.get(t.Object)
 	kind := cgroup.Member
 	if err == nil {
-		kind, err = read(g, s.at)
+		kind, err = read(g, t)
 	}
 	if hasNoFile(err) {
-		s.groups.drop(s.at.Object)
+		s.groups.drop(t.Object)
 		return cgroup.Member, nil
 	}
 	return kind, err
@@ -127,74 +143,73 @@ func mangledSlice(_ plan.Target, v, recorded plan.Value) bool {
 	return cpus == same && (kind == cgroup.Member || invalid && strings.HasPrefix(string(kind), string(was)+" "))
 }
 
-// write is groups.Write for a slice. Each state between two of its writes is a value that belongs to the change
-// (mangledSlice), so that an undo can begin anywhere.
-func (s ownSlice) write(to plan.Value) (plan.Value, error) {
-	state, err := s.state()
+// Write starts a slice and makes it a partition, or ends both.
+func (s ownSlices) Write(c plan.Change) (plan.Value, error) {
+	state, err := s.state(c.Target)
 	if err != nil {
 		return "", err
 	}
-	if to == cgroup.NoSlice {
-		err = s.end(state)
+	if c.Value == cgroup.NoSlice {
+		err = s.end(c.Target, state)
 	} else {
-		err = s.begin(state, to)
+		err = s.begin(c, state)
 	}
-	v, _, unread := s.read()
-	if err = cmp.Or(err, unread); err == nil && v != to {
-		err = fmt.Errorf("wrote %s, slice %s has %s: %w", to, s.at.Object, v, apply.ErrNotEffective)
+	v, _, unread := s.Read(c.Target)
+	if err = cmp.Or(err, unread); err == nil && v != c.Value {
+		err = fmt.Errorf("wrote %s, slice %s has %s: %w", c.Value, c.Object, v, apply.ErrNotEffective)
 	}
 	return v, err
 }
 
 // begin starts the slice, or gives its CPUs to a slice that runs, and makes it a partition.
-func (s ownSlice) begin(state Slice, to plan.Value) error {
-	kind, list := partsOf(to)
+func (s ownSlices) begin(c plan.Change, state UnitState) error {
+	kind, list := partsOf(c.Value)
 	cpus, err := cpuset.Parse(list)
 	if err != nil || cpus.IsEmpty() {
-		return fmt.Errorf("slice %s: value %q: %w", s.at.Object, to, cgroup.ErrMalformed)
+		return fmt.Errorf("slice %s: value %q: %w", c.Object, c.Value, cgroup.ErrMalformed)
 	}
 	if !state.Active {
-		s.groups.drop(s.at.Object) // a group that was left over
-		err = s.systemd.StartSlice(s.at.Object, cpus)
-		s.groups.call.Written(s.at) // also after an error: systemd may start it later
-		if err == nil {
-			state, err = s.state()
+		s.groups.drop(c.Object) // a group that was left over
+		err = s.systemd.StartSlice(c.Object, state, cpus)
+		s.groups.call.Written(c.Target) // also after an error: systemd may start it later
+		if !state.Own {
+			state.CPUs = cpus
 		}
 	}
 	if err == nil && state.CPUs != cpus {
-		if err = s.endPartition(); err == nil { // a write to its list could end it in another way
-			err = s.setCPUs(cgroup.ListValue(cpus))
+		if err = s.endPartition(c.Target); err == nil { // a write to its list could end it in another way
+			err = s.setCPUs(c.Target, cgroup.ListValue(cpus))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.setKind(kind)
+	return s.setKind(c.Target, kind)
 }
 
 // setCPUs has systemd give the slice other CPUs.
-func (s ownSlice) setCPUs(v cgroup.Value) error {
-	err := s.groups.setList(s.at.Object, cgroup.KnobCPUs, v)
+func (s ownSlices) setCPUs(t plan.Target, v cgroup.Value) error {
+	err := s.groups.setList(t.Object, cgroup.KnobCPUs, v)
 	if err == nil {
-		s.groups.call.Written(s.at)
+		s.groups.call.Written(t)
 	}
 	return err
 }
 
 // setKind makes the group a partition, or ends its partition.
-func (s ownSlice) setKind(kind cgroup.Value) error {
-	g, err := s.groups.get(s.at.Object)
+func (s ownSlices) setKind(t plan.Target, kind cgroup.Value) error {
+	g, err := s.groups.get(t.Object)
 	if err != nil {
 		return err
 	}
-	_, err = s.groups.writePartition(g, plan.Change{Setting: plan.Setting{Target: s.at, Value: plan.Value(kind)}})
+	_, err = s.groups.writePartition(g, plan.Change{Setting: plan.Setting{Target: t, Value: plan.Value(kind)}})
 	return err
 }
 
 // endPartition ends the partition, and gives the threads of the host their CPUs back. It does both again after a crash
 // between the two. A group without a partition's file has no partition.
-func (s ownSlice) endPartition() error {
-	g, err := s.groups.get(s.at.Object)
+func (s ownSlices) endPartition(t plan.Target) error {
+	g, err := s.groups.get(t.Object)
 	if err == nil {
 		_, err = g.Read(cgroup.KnobPartition)
 	}
@@ -204,52 +219,70 @@ func (s ownSlice) endPartition() error {
 	if err != nil {
 		return err
 	}
-	return s.setKind(cgroup.Member)
+	return s.setKind(t, cgroup.Member)
 }
 
 // end ends the partition. It then stops a slice of Berth's, or removes the CPUs from a slice that systemd started for its
 // units. A slice of Berth's with units stays, without its partition: ErrOccupied.
-func (s ownSlice) end(state Slice) error {
-	err := s.endPartition()
+func (s ownSlices) end(t plan.Target, state UnitState) error {
+	err := s.endPartition(t)
 	if err == nil && state.Own && state.Active {
-		if err = s.stop(state); err == nil {
-			state, err = s.state()
+		if err = s.stop(t, state); err == nil {
+			state, err = s.state(t)
 		}
 	}
 	if err != nil || state.CPUs.IsEmpty() {
 		return err
 	}
-	if err := s.emptyList(); err != nil {
+	if err := s.emptyList(t); err != nil {
 		return err
 	}
-	return s.setCPUs(cgroup.Inherit)
+	return s.setCPUs(t, cgroup.Inherit)
 }
 
 // stop stops a slice that nothing runs in.
-func (s ownSlice) stop(state Slice) error {
-	names := strings.Join(state.Units, ", ")
-	if g, err := s.groups.get(s.at.Object); names == "" && err == nil && cgroup.Populated(g) {
+func (s ownSlices) stop(t plan.Target, state UnitState) error {
+	if err := s.mayStop(t, state); err != nil {
+		return err
+	}
+	err := s.systemd.StopSlice(t.Object)
+	s.groups.call.Written(t)
+	s.groups.drop(t.Object)
+	return err
+}
+
+// mayStop returns ErrOccupied if something runs in a slice.
+func (s ownSlices) mayStop(t plan.Target, state UnitState) error {
+	var active []string
+	for _, name := range state.Units {
+		unit, err := s.systemd.State(name)
+		if err != nil {
+			return err
+		}
+		if unit.Active {
+			active = append(active, name)
+		}
+	}
+	names := strings.Join(active, ", ")
+	if g, err := s.groups.get(t.Object); names == "" && err == nil && cgroup.Populated(g) {
 		names = "processes of no unit"
 	}
-	if names != "" {
-		return fmt.Errorf("slice %s stays, without its partition (%w): %w %s: stop them, then roll back again", s.at.Object, apply.ErrPartly, ErrOccupied, names)
+	if names == "" {
+		return nil
 	}
-	err := s.systemd.StopSlice(s.at.Object)
-	s.groups.call.Written(s.at)
-	s.groups.drop(s.at.Object)
-	return err
+	return fmt.Errorf("slice %s stays, without its partition (%w): %w %s: stop them, then roll back again", t.Object, apply.ErrPartly, ErrOccupied, names)
 }
 
 // emptyList removes the CPUs from the file, since systemd leaves them there when it forgets a list. It does so before
 // systemd forgets: after a crash between the two, systemd's list shows that the slice is not restored.
-func (s ownSlice) emptyList() error {
-	g, err := s.groups.get(s.at.Object)
+func (s ownSlices) emptyList(t plan.Target) error {
+	g, err := s.groups.get(t.Object)
 	if err == nil {
 		_, err = putOrAll(g, cgroup.KnobCPUs, cgroup.Inherit)
 	}
 	if hasNoFile(err) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	s.groups.call.Written(s.at)
+	s.groups.call.Written(t)
 	return err
 }

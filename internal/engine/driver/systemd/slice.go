@@ -27,47 +27,30 @@ type jobs interface {
 	StopUnitContext(ctx context.Context, name, mode string, done chan<- string) (int, error)
 }
 
-// Slice implements cgroupfile.Slices. The units in a slice are those that require it, as systemd has every unit do that
-// is in one.
-func (s *Conn) Slice(name string) (cgroupfile.Slice, error) {
+// State implements cgroupfile.Slices. The units in a slice are those that require it, as systemd has every unit do that
+// is in one. A unit that failed does not run.
+func (s *Conn) State(name string) (cgroupfile.UnitState, error) {
 	all, err := s.unit(name)
 	if err != nil {
-		return cgroupfile.Slice{}, err
+		return cgroupfile.UnitState{}, err
 	}
+	active, _ := all["ActiveState"].(string)
 	file, _ := all["FragmentPath"].(string)
 	transient, _ := all[propertyTransient].(bool)
 	mask, _ := all[propertyOf(cgroup.KnobCPUs)].([]byte)
-	at := cgroupfile.Slice{Active: isActive(all), Own: transient && all["Description"] == ownSlice, CPUs: setOf(mask)}
+	units, _ := all["RequiredBy"].([]string)
+	slices.Sort(units)
+	at := cgroupfile.UnitState{Own: transient && all["Description"] == ownSlice, CPUs: setOf(mask), Units: units}
+	at.Active = active != "" && active != "inactive" && active != "failed"
 	at.Foreign = file != "" && all["LoadState"] == "loaded" && !at.Own
-	users, _ := all["RequiredBy"].([]string)
-	for _, user := range users {
-		unit, err := s.unit(user)
-		if err != nil {
-			return at, err
-		}
-		if isActive(unit) {
-			at.Units = append(at.Units, user)
-		}
-	}
-	slices.Sort(at.Units)
 	return at, nil
-}
-
-// isActive reports whether a unit runs, starts or stops. A unit that failed does not.
-func isActive(properties map[string]any) bool {
-	state, _ := properties["ActiveState"].(string)
-	return state != "" && state != "inactive" && state != "failed"
 }
 
 // StartSlice implements cgroupfile.Slices with a transient unit. systemd keeps a stopped one as long as a unit names it,
 // and makes no second of that name.
-func (s *Conn) StartSlice(name string, cpus cpuset.Set) error {
-	before, err := s.Slice(name)
-	if err != nil {
-		return err
-	}
+func (s *Conn) StartSlice(name string, state cgroupfile.UnitState, cpus cpuset.Set) error {
 	return s.job("start", name, func(ctx context.Context, j jobs, done chan<- string) error {
-		if before.Own {
+		if state.Own {
 			_, err := j.StartUnitContext(ctx, name, "fail", done)
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,13 @@ type starter struct {
 	journal *journal.Journal
 	// result is how its jobs end.
 	result string
+	// asked are the units whose properties were read.
+	asked []string
+}
+
+func (s *starter) GetAllPropertiesContext(ctx context.Context, unit string) (map[string]any, error) {
+	s.asked = append(s.asked, unit)
+	return s.reloader.GetAllPropertiesContext(ctx, unit)
 }
 
 func newStarter(t *testing.T) *starter {
@@ -125,11 +133,15 @@ func (s *starter) state() string {
 	return fmt.Sprintf("%v, systemd %s, kernel %q %s", unit["Transient"], setOf(mask), s.read(fast+"/cpuset.cpus"), s.read(fast+"/cpuset.cpus.partition"))
 }
 
-// applier returns what the next command has.
-func (s *starter) applier(step func(apply.Step, plan.Target)) *apply.Applier {
+// kinds and applier return what the next command has.
+func (s *starter) kinds() apply.Kinds {
 	conn := New()
 	conn.dial = func() (bus, error) { return s, nil }
-	return apply.New(cgroupfile.Kinds(s.host, conn), s.journal, apply.Options{Step: step, Records: true})
+	return cgroupfile.Kinds(s.host, conn)
+}
+
+func (s *starter) applier(step func(apply.Step, plan.Target)) *apply.Applier {
+	return apply.New(s.kinds(), s.journal, apply.Options{Step: step, Records: true})
 }
 
 // become makes the slice an isolated partition, as an apply does: the original is claimed first.
@@ -226,7 +238,7 @@ func TestSlice(t *testing.T) {
 }
 
 // TestSliceInUse: a rollback ends the partition of a slice with a unit or a process in it, and names the unit. It stops the
-// slice once nothing is in it.
+// slice once nothing is in it. Only the undo asks for each unit in the slice.
 func TestSliceInUse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		enter, leave func(*starter)
@@ -250,6 +262,10 @@ func TestSliceInUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			tt.enter(s)
+			s.asked = nil
+			if now := s.applier(nil).Read([]plan.Target{cgroupfile.SliceTarget(fast)})[0]; now.Err != nil || !slices.Equal(s.asked, []string{fast}) {
+				t.Errorf("%+v after %q", now, s.asked)
+			}
 			for range 2 {
 				r := s.applier(nil).Restore(nil, false)[0]
 				if !errors.Is(r.Err, cgroupfile.ErrOccupied) || !errors.Is(r.Err, apply.ErrPartly) || !strings.Contains(r.Err.Error(), "it has "+name+": stop") {
