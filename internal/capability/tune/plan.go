@@ -109,16 +109,16 @@ func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
 	return p
 }
 
-// Held returns the plan with the settings that another program holds; by returns its name. An apply refuses the profile
-// for them, also for optional settings.
-func (p Plan) Held(by func(Setting) string) Plan {
+// Held returns the plan with the settings that another program holds; by returns its name, and may add to the remark of
+// any other setting. An apply refuses the profile for them, also for optional settings.
+func (p Plan) Held(by func(*Setting) string) Plan {
 	p.Settings = slices.Clone(p.Settings)
 	var held []Setting
 	for i := range p.Settings {
 		s := &p.Settings[i]
 		who := ""
 		if s.Support == knob.Settable {
-			who = by(*s)
+			who = by(s)
 		}
 		if who != "" {
 			s.Support, s.Why = knob.ReadOnly, who
@@ -126,23 +126,6 @@ func (p Plan) Held(by func(Setting) string) Plan {
 		}
 	}
 	p.Refuses = names(append(p.Divide().Blocked, held...))
-	return p
-}
-
-// Noted returns the plan with remarks about settings that can be set; about returns "" for no remark.
-func (p Plan) Noted(about func(Setting) string) Plan {
-	p.Settings = slices.Clone(p.Settings)
-	for i := range p.Settings {
-		s := &p.Settings[i]
-		if s.Support != knob.Settable {
-			continue
-		}
-		if note := about(*s); note != "" && s.Why != "" {
-			s.Why += "; " + note
-		} else if note != "" {
-			s.Why = note
-		}
-	}
 	return p
 }
 

@@ -69,17 +69,15 @@ func (a Applied) slices() (own []Setting) {
 // startSlices starts slices as partitions, and returns a result for each. systemd has started a slice itself if a unit
 // of this boot needs it: the slice then gets its CPUs before that unit starts.
 func startSlices(a *apply.Applier, profile string, own []Setting) []apply.Result {
-	var results []apply.Result
-	for i, c := range changesOf(profile, own) {
-		now := a.Read([]plan.Target{own[i].Target})[0]
-		if now.Err != nil {
-			results = append(results, apply.Result{Change: c, Err: now.Err})
-			continue
-		}
-		c.ID, c.From = now.ID, now.Value
-		results = append(results, a.Apply([]plan.Change{c})...)
+	changes := changesOf(profile, own)
+	targets := make([]plan.Target, len(changes))
+	for i, c := range changes {
+		targets[i] = c.Target
 	}
-	return results
+	for i, now := range a.Read(targets) { // Apply repeats an error
+		changes[i].ID, changes[i].From = now.ID, now.Value
+	}
+	return a.Apply(changes)
 }
 
 // lists returns the lists of units in the record. It leaves out both lists of a unit if the agent holds one of them, as

@@ -269,8 +269,8 @@ func (h Host) holder() func(plan.Target) error {
 func (h Host) Held(p tune.Plan) (tune.Plan, error) {
 	held := h.holder()
 	var unread error
-	p = p.Held(func(s tune.Setting) string {
-		at, _, err := h.target(s)
+	p = p.Held(func(s *tune.Setting) string {
+		at, _, err := h.target(*s)
 		if err != nil { // of another kind, or not there
 			return ""
 		}

@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/engine/apply"
@@ -39,31 +40,29 @@ func (h Host) Begins(p tune.Plan) (tune.Plan, error) {
 		return p, nil
 	}
 	var unread error
-	asked := func(s tune.Setting) (at plan.Target, asks, list cpuset.Set) {
-		at, _, err := h.target(s)
+	p = p.Held(func(s *tune.Setting) string {
+		at, _, err := h.target(*s)
 		if err != nil || !driver.IsListOfUnit(at) || unread != nil { // of another kind, or not there, or systemd does not answer
-			return at, asks, list
+			return ""
 		}
-		if list, err = cpuset.Parse(s.Write); err == nil {
-			asks, err = askers.Asked(at.Object, cgroupfile.Knob(at))
+		k := cgroupfile.Knob(at)
+		list, err := cpuset.Parse(s.Write)
+		var asks cpuset.Set
+		if err == nil {
+			asks, err = askers.Asked(at.Object, k)
 		}
 		if err != nil {
 			unread = fmt.Errorf("%s: %w", s.Name(), err)
+			return ""
 		}
-		return at, asks, list
-	}
-	p = p.Held(func(s tune.Setting) string {
-		at, asks, list := asked(s)
-		if err := cgroupfile.CanBegin(cgroupfile.Unit(at), cgroupfile.Knob(at), asks, list); err != nil {
+		if err := cgroupfile.CanBegin(cgroupfile.Unit(at), k, asks, list); err != nil {
 			return fmt.Sprintf("%v: %v", ErrBegin, err)
+		}
+		if used := asks.Intersect(list); !used.IsEmpty() && used != list {
+			note := fmt.Sprintf("once it starts again, it uses only %s of these: it has %s=%s itself", used, cgroupfile.Asks(k), asks)
+			s.Why = strings.TrimPrefix(s.Why+"; "+note, "; ")
 		}
 		return ""
 	})
-	return p.Noted(func(s tune.Setting) string {
-		at, asks, list := asked(s)
-		if used := asks.Intersect(list); !used.IsEmpty() && used != list {
-			return fmt.Sprintf("once it starts again, it uses only %s of these: it has %s=%s itself", used, cgroupfile.Asks(cgroupfile.Knob(at)), asks)
-		}
-		return ""
-	}), unread
+	return p, unread
 }
