@@ -46,6 +46,13 @@ type Waiter interface {
 	Waits(t plan.Target, v plan.Value) error
 }
 
+// Forecaster is a Driver of objects that other programs may use: it restores all of an original only once they do not.
+type Forecaster interface {
+	// Forecast returns the error that a Write of the original would return because of such a use, and nil for none. It
+	// writes nothing.
+	Forecast(t plan.Target, original plan.Value) error
+}
+
 // Locator is a Driver whose values are in files.
 type Locator interface {
 	// Locate returns the file that has the value v of a target, "" for no file.
@@ -254,6 +261,18 @@ func (c *call) survives(t plan.Target) (plan.Value, bool, error) {
 		return s.Survives(t)
 	}
 	return "", false, nil
+}
+
+// forecast changes the outcome of an original that could not be restored now.
+func (c *call) forecast(r Restored) Restored {
+	f, ok := offers[Forecaster](c, r.Entry.Target)
+	if !ok || r.Outcome != OutcomeRestored {
+		return r
+	}
+	if err := f.Forecast(r.Entry.Target, r.Entry.Original); err != nil {
+		return r.failed(err)
+	}
+	return r
 }
 
 func (c *call) locate(t plan.Target, v plan.Value) string {

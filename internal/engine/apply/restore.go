@@ -116,13 +116,13 @@ func wayBack(e journal.Entry, found plan.Value) plan.Change {
 }
 
 // Compare reads the host and returns what a restoration of the entries would do, without changing anything:
-// OutcomeRestored means that the original would be written.
+// OutcomeRestored means that the original would be written, OutcomeFailed also that it could not be (Forecaster).
 func Compare(kinds Kinds, entries []journal.Entry) []Restored {
 	call := reading(kinds, entries)
 	defer call.close()
 	list := make([]Restored, 0, len(entries))
 	for _, e := range entries {
-		list = append(list, compare(call, e))
+		list = append(list, call.forecast(compare(call, e)))
 	}
 	return list
 }

@@ -173,9 +173,11 @@ cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	h.sh(t, berth+" tune verify")
 	h.sh(t, "systemd-run --unit visitor --slice '"+ownSlice+"' sleep infinity; systemctl daemon-reload")
 	h.expect(t, "a service of the slice", "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID visitor)/status", "1,3")
+	foretold := h.fails(t, 4, berth, "tune", "rollback", "--dry-run")
+	h.expect(t, "after a dry run", has, want)
 	said := h.fails(t, 4, berth, "tune", "rollback")
-	t.Log(said)
-	if !strings.Contains(said, "visitor.service") {
+	t.Log(foretold, said)
+	if !strings.Contains(foretold, "visitor.service") || !strings.Contains(said, "visitor.service") {
 		t.Error("the rollback does not name the service")
 	}
 	h.expect(t, "rolled back with a service", has, strings.Replace(first, "slice ", "slice 1 3", 1))
@@ -209,6 +211,9 @@ cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	h.sh(t, "printf '[Slice]\nCPUWeight=50\n' >"+file+" && systemctl daemon-reload")
 	if said := h.fails(t, 4, berth, "tune", "apply", "dpdk"); !strings.Contains(said, "has a unit file") {
 		t.Errorf("a slice of the administrator: %s", said)
+	}
+	if plan := h.sh(t, berth+" tune plan dpdk -o json"); !strings.Contains(plan, "has a unit file") {
+		t.Errorf("the plan of a slice of the administrator: %s", plan)
 	}
 	h.expect(t, "refused", has, first)
 	h.sh(t, "rm "+file+" && systemctl daemon-reload")

@@ -31,38 +31,53 @@ func mayBegin(a *apply.Applier, c *plan.Change) error {
 	return err
 }
 
-// Begins returns the plan with the lists marked with which a unit could not start, and that Apply would refuse. It adds
-// to other lists which part of them a unit uses that asks for CPUs or memory nodes itself. After an error some lists may
-// be unmarked.
+// Begins returns the plan with the lists marked with which a unit could not start, and the slices of other programs:
+// Apply would refuse both. It adds to other lists which part of them a unit uses that asks for CPUs or memory nodes
+// itself. After an error some settings may be unmarked.
 func (h Host) Begins(p tune.Plan) (tune.Plan, error) {
 	askers, ok := h.Units.(cgroupfile.Askers)
 	if !ok {
 		return p, nil
 	}
+	systemd, _ := h.Units.(cgroupfile.Slices)
 	var unread error
-	p = p.Held(func(s *tune.Setting) string {
+	p = p.Held(func(s *tune.Setting) (why string) {
 		at, _, err := h.target(*s)
-		if err != nil || !driver.IsListOfUnit(at) || unread != nil { // of another kind, or not there, or systemd does not answer
+		switch {
+		case err != nil || unread != nil: // of another kind, or not there, or systemd does not answer
 			return ""
-		}
-		k := cgroupfile.Knob(at)
-		list, err := cpuset.Parse(s.Write)
-		var asks cpuset.Set
-		if err == nil {
-			asks, err = askers.Asked(at.Object, k)
+		case driver.IsSlice(at):
+			if _, err = cgroupfile.StateOf(systemd, at.Object); errors.Is(err, cgroupfile.ErrForeign) {
+				return err.Error()
+			}
+		case driver.IsListOfUnit(at):
+			why, err = begins(s, at, askers)
 		}
 		if err != nil {
 			unread = fmt.Errorf("%s: %w", s.Name(), err)
-			return ""
 		}
-		if err := cgroupfile.CanBegin(cgroupfile.Unit(at), k, asks, list); err != nil {
-			return fmt.Sprintf("%v: %v", ErrBegin, err)
-		}
-		if used := asks.Intersect(list); !used.IsEmpty() && used != list {
-			note := fmt.Sprintf("once it starts again, it uses only %s of these: it has %s=%s itself", used, cgroupfile.Asks(k), asks)
-			s.Why = strings.TrimPrefix(s.Why+"; "+note, "; ")
-		}
-		return ""
+		return why
 	})
 	return p, unread
+}
+
+// begins returns why a unit could not start with a list, or adds to the remark which part of the list it uses.
+func begins(s *tune.Setting, at plan.Target, askers cgroupfile.Askers) (why string, err error) {
+	k := cgroupfile.Knob(at)
+	list, err := cpuset.Parse(s.Write)
+	if err != nil {
+		return "", err
+	}
+	asks, err := askers.Asked(at.Object, k)
+	if err != nil {
+		return "", err
+	}
+	if err := cgroupfile.CanBegin(cgroupfile.Unit(at), k, asks, list); err != nil {
+		return fmt.Sprintf("%v: %v", ErrBegin, err), nil
+	}
+	if used := asks.Intersect(list); !used.IsEmpty() && used != list {
+		note := fmt.Sprintf("once it starts again, it uses only %s of these: it has %s=%s itself", used, cgroupfile.Asks(k), asks)
+		s.Why = strings.TrimPrefix(s.Why+"; "+note, "; ")
+	}
+	return "", nil
 }

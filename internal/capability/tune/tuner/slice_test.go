@@ -153,6 +153,26 @@ func TestSliceAfterBoot(t *testing.T) {
 	}
 }
 
+// TestSliceOfOthers: a plan names a slice of another program, and that an apply refuses it, with the words of the apply.
+func TestSliceOfOthers(t *testing.T) {
+	s, o, _ := newSlicer(t)
+	s.start()
+	s.do(func(u *tuner.Tuner) { u.Rollback() })
+	s.run(cgroupfile.UnitState{Active: true, Foreign: true})
+	o.Again = false
+	plan, err := s.host.host().Begins(tune.Plan{Settings: o.Settings})
+	must(t, err)
+	own := plan.Settings[0]
+	if strings.Join(plan.Refuses, ", ") != own.Name() || own.Support != knob.ReadOnly || !strings.Contains(own.Why, "another program started it") {
+		t.Errorf("the plan refuses %q: %+v", plan.Refuses, own)
+	}
+	s.do(func(u *tuner.Tuner) {
+		if _, err := u.Apply(o); !errors.Is(err, cgroupfile.ErrForeign) || !strings.Contains(err.Error(), own.Why) {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSliceInUse: the undo of a slice that a service is in is not complete, and the profile stays on record until it is.
 func TestSliceInUse(t *testing.T) {
 	s, o, _ := newSlicer(t)

@@ -251,6 +251,15 @@ func (s ownSlices) stop(t plan.Target, state UnitState) error {
 	return err
 }
 
+// Forecast implements apply.Forecaster: the undo of a slice of Berth's with a unit in it is ErrOccupied.
+func (s ownSlices) Forecast(t plan.Target, original plan.Value) error {
+	state, err := s.state(t)
+	if err != nil || original != cgroup.NoSlice || !state.Own || !state.Active {
+		return err
+	}
+	return s.mayStop(t, state)
+}
+
 // mayStop returns ErrOccupied if something runs in a slice.
 func (s ownSlices) mayStop(t plan.Target, state UnitState) error {
 	var active []string

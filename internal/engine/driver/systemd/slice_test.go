@@ -238,7 +238,7 @@ func TestSlice(t *testing.T) {
 }
 
 // TestSliceInUse: a rollback ends the partition of a slice with a unit or a process in it, and names the unit. It stops the
-// slice once nothing is in it. Only the undo asks for each unit in the slice.
+// slice once nothing is in it. A dry run predicts both, and changes nothing. A read asks for no unit in the slice.
 func TestSliceInUse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		enter, leave func(*starter)
@@ -267,7 +267,15 @@ func TestSliceInUse(t *testing.T) {
 				t.Errorf("%+v after %q", now, s.asked)
 			}
 			for range 2 {
+				before := s.state()
+				said := apply.Compare(s.kinds(), s.journal.Entries())[0]
+				if got := s.state(); got != before {
+					t.Errorf("a dry run: %s, before %s", got, before)
+				}
 				r := s.applier(nil).Restore(nil, false)[0]
+				if said.Outcome != r.Outcome || fmt.Sprint(said.Err) != fmt.Sprint(r.Err) {
+					t.Errorf("a dry run: %s, %v", said.Outcome, said.Err)
+				}
 				if !errors.Is(r.Err, cgroupfile.ErrOccupied) || !errors.Is(r.Err, apply.ErrPartly) || !strings.Contains(r.Err.Error(), "it has "+name+": stop") {
 					t.Errorf("%s: %v", r.Outcome, r.Err)
 				}
@@ -276,6 +284,9 @@ func TestSliceInUse(t *testing.T) {
 				}
 			}
 			tt.leave(s)
+			if said := apply.Compare(s.kinds(), s.journal.Entries())[0]; said.Outcome != apply.OutcomeRestored || said.Err != nil {
+				t.Errorf("a dry run: %s, %v", said.Outcome, said.Err)
+			}
 			r := s.applier(nil).Restore(nil, false)[0]
 			if got := s.state(); r.Outcome != apply.OutcomeRestored || got != tt.after || len(s.journal.Entries()) > 0 {
 				t.Errorf("empty: %+v: %s", r, got)
