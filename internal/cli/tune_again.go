@@ -51,7 +51,7 @@ func (j *tuneJob) again() error {
 // nothing makes the result say that nothing was committed, and names the profile that has ended. Systemd tries a
 // failed unit again, but here no further attempt would find more.
 func (j *tuneJob) nothing(before tuner.Applied) {
-	j.result = appliedProfile{Settings: []appliedRow{}, nothing: "nothing was committed: nothing to apply\n"}
+	j.result = appliedProfile{nothing: "nothing was committed: nothing to apply\n"}
 	if name := before.Profile.Name; name != "" {
 		end := "the boot ended it"
 		if before.Stands(j.host.Boot) {

@@ -115,7 +115,7 @@ value changed.`,
 			if err != nil {
 				return err
 			}
-			moved(cmd.Context(), knob.Open(job.root.FS()), job.result.Settings)
+			job.rows()
 			return show(cmd.OutOrStdout(), format, job.result, func(w io.Writer) error { return printApplied(w, job.result) })
 		}),
 	}
@@ -141,6 +141,9 @@ type tuneJob struct {
 	root   *hostfs.Root
 	host   tuner.Host
 	result appliedProfile
+	// parts and done are what an apply had to do and what it did, both empty if there was nothing to apply.
+	parts tune.Division
+	done  tuner.Result
 }
 
 // tuneJob opens the host, or the directory that --root names.
@@ -276,13 +279,21 @@ func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tun
 	if err != nil {
 		return applyError(err, done.Restored)
 	}
-	j.result = appliedProfile{Profile: plan.Profile, Writes: done.Writes, Settings: appliedRows(parts, done)}
+	j.parts, j.done = parts, done
+	j.result = appliedProfile{Profile: plan.Profile, Writes: done.Writes}
 	record, is := u.Applied()
 	j.ahead(record)
 	if is && record.Phase == tuner.Trial {
 		j.result.Deadline = record.Moment(kernel.Boottime(), time.Now()).Format(time.RFC3339)
 	}
 	return nil
+}
+
+// rows adds the settings of an apply to the result, each with its outcome. It waits for the kernel's counts of memory, so
+// the lock of stateDir/tune must be free by then.
+func (j *tuneJob) rows() {
+	j.done.Count(j.cmd.Context(), knob.Open(j.root.FS()))
+	j.result.Settings = appliedRows(j.parts, j.done)
 }
 
 // ahead prints notes about the next boot.

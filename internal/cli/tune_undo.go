@@ -238,7 +238,7 @@ func printVerified(w io.Writer, v verified) error {
 		if s.Elsewhere == 0 {
 			continue
 		}
-		if err := printLine(w, fmt.Sprintf("\nnote: %s %s: %s", s.Knob, s.Instance, elsewhere(s.Elsewhere, s.Want))); err != nil {
+		if err := printLine(w, fmt.Sprintf("\nnote: %s %s: %s", s.Knob, s.Instance, tuner.ElsewhereText(s.Elsewhere, s.Want))); err != nil {
 			return err
 		}
 	}

@@ -44,8 +44,11 @@ type Result struct {
 	// Left are settings that the apply went on without: this kernel refused them, or their CPUs went offline since the
 	// plan.
 	Left []tune.Setting
-	// Partly are settings that the kernel accepted in part, each with its present value.
+	// Partly are settings that the kernel accepted in part, each with its present value. Count adds units with memory on
+	// other nodes.
 	Partly []tune.Setting
+	// Mems are the memory nodes of units that were written.
+	Mems []tune.Setting
 	// Restored are the outcomes of the undo, if the apply failed.
 	Restored []apply.Restored
 }
@@ -382,6 +385,8 @@ func (t *Tuner) writeAll(done *Result, next *Applied, all []one) error {
 			done.Writes++
 		}
 		switch {
+		case err == nil && wrote && s.Knob == tune.UnitMems:
+			done.Mems = append(done.Mems, s.Setting)
 		case err == nil:
 		case errors.Is(err, apply.ErrPartly):
 			s.Why = err.Error()

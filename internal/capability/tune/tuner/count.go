@@ -1,12 +1,10 @@
-package cli
+package tuner
 
 import (
 	"context"
 	"fmt"
 	"time"
 
-	"github.com/berth-project/berth/internal/capability/tune"
-	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/linux/knob"
 	"github.com/berth-project/berth/internal/value/table"
 )
@@ -19,31 +17,29 @@ const (
 	countPause = 100 * time.Millisecond
 )
 
-// moved marks the units of an apply whose memory is not on the nodes that they were given. It waits until the kernel has
-// counted the pages that moved.
-func moved(ctx context.Context, host *knob.Host, rows []appliedRow) {
+// Count adds to Partly the units whose memory is not on the nodes that the apply gave them (Mems). It waits until the
+// kernel has counted the pages that moved, for 4 s at most, or until ctx ends. An apply does not wait itself: it has the
+// lock of stateDir/tune, which the undo at the deadline needs.
+func (r *Result) Count(ctx context.Context, host *knob.Host) {
 	until := time.Now().Add(counted)
-	for i := range rows {
-		row := &rows[i]
-		if row.Knob != tune.UnitMems || row.State != "written" {
-			continue
-		}
-		left := tuner.Elsewhere(host, row.File, row.Want)
+	for _, s := range r.Mems {
+		left := Elsewhere(host, s.File, s.Want)
 		for left > 0 && time.Now().Before(until) && ctx.Err() == nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(countPause):
 			}
-			left = tuner.Elsewhere(host, row.File, row.Want)
+			left = Elsewhere(host, s.File, s.Want)
 		}
 		if left > 0 {
-			row.State, row.Why = "partial", elsewhere(left, row.Want)
+			s.Why = ElsewhereText(left, s.Want)
+			r.Partly = append(r.Partly, s)
 		}
 	}
 }
 
-// elsewhere describes the memory of a unit that is on other NUMA nodes than its list names.
-func elsewhere(bytes int64, nodes string) string {
+// ElsewhereText describes the memory of a unit that is on other NUMA nodes than its list names.
+func ElsewhereText(bytes int64, nodes string) string {
 	return fmt.Sprintf("%s of its memory are on other NUMA nodes than %s; berth memory migrate --pid PROCESS --to %s moves what can move, and names the rest",
 		table.Bytes(bytes), nodes, nodes)
 }
