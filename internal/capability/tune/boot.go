@@ -84,7 +84,7 @@ func boot(arg string, b Boot) Setting {
 // otherCPUs returns a finding for each argument in effect of which the kernel made other CPUs. The next boot does not
 // change that, so the argument's row has nothing to write.
 func otherCPUs(b Boot) []profile.Finding {
-	var all []profile.Finding
+	all := []profile.Finding{}
 	for _, arg := range slices.Sorted(maps.Keys(b.Made)) {
 		all = append(all, profile.Finding{
 			Code: "boot-cpus", Severity: profile.Warning,

@@ -86,9 +86,10 @@ type Host struct {
 	Boot   Boot
 }
 
-// Make returns the plan of a profile on a host. findings come from Lint.
+// Make returns the plan of a profile on a host. findings come from Lint, the warnings first, and so are those of the
+// plan: Make adds warnings only.
 func Make(b profile.Bound, h Host, findings []profile.Finding) Plan {
-	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: append(findings, otherCPUs(h.Boot)...), Boot: h.Boot}
+	p := Plan{Profile: b.Name, Settings: []Setting{}, Findings: append(otherCPUs(h.Boot), findings...), Boot: h.Boot}
 	for _, s := range b.Settings {
 		for _, f := range h.Survey[s.Knob.Name] {
 			if f.Dormant { // the program that brings the CPUs back applies again

@@ -409,12 +409,14 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOtherCPUs checks that a plan names the CPUs that the kernel made of an argument. No boot is necessary for it.
+// TestOtherCPUs checks that a plan names the CPUs that the kernel made of an argument, before any mere information. No
+// boot is necessary for it.
 func TestOtherCPUs(t *testing.T) {
 	booted := []string{"nohz_full=0-3", "isolcpus=2-3"}
 	at := tune.Host{Boot: tune.Boot{Cmdline: booted, Made: map[string]string{"nohz_full=0-3": "nohz_full=1-3"}}}
-	p := tune.Make(profile.Bound{Name: "p", Boot: booted}, at, []profile.Finding{})
-	want := []profile.Finding{{Code: "boot-cpus", Severity: profile.Warning, Text: "the running kernel was booted with nohz_full=0-3 and made nohz_full=1-3 of it"}}
+	info := profile.Finding{Code: "tick", Severity: profile.Info}
+	p := tune.Make(profile.Bound{Name: "p", Boot: booted}, at, []profile.Finding{info})
+	want := []profile.Finding{{Code: "boot-cpus", Severity: profile.Warning, Text: "the running kernel was booted with nohz_full=0-3 and made nohz_full=1-3 of it"}, info}
 	if diff := cmp.Diff(want, p.Findings); diff != "" {
 		t.Error(diff)
 	}
