@@ -157,14 +157,33 @@ func withoutSlice(tid int) (Scheduled, error) {
 
 // ThreadProcess returns the process of a thread. The error is fs.ErrNotExist for a thread that has ended.
 func ThreadProcess(tid int) (int, error) {
-	name := fmt.Sprintf("/proc/%d/status", tid)
-	text, err := statusField(name, "Tgid")
+	pid, err := statusProcess(tid, "Tgid")
 	if err != nil {
 		return 0, fmt.Errorf("process of thread %d: %w", tid, err)
 	}
+	return pid, nil
+}
+
+// ThreadParent returns the process that started the process of a thread, or the process that adopted it since. It is 0
+// for a parent outside this pid namespace. The error is fs.ErrNotExist for a thread that has ended.
+func ThreadParent(tid int) (int, error) {
+	pid, err := statusProcess(tid, "PPid")
+	if err != nil {
+		return 0, fmt.Errorf("parent of thread %d: %w", tid, err)
+	}
+	return pid, nil
+}
+
+// statusProcess returns a process that /proc/<tid>/status names.
+func statusProcess(tid int, field string) (int, error) {
+	name := fmt.Sprintf("/proc/%d/status", tid)
+	text, err := statusField(name, field)
+	if err != nil {
+		return 0, err
+	}
 	pid, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("%s: Tgid %q: %w", name, text, ErrMalformed)
+		return 0, fmt.Errorf("%s: %s %q: %w", name, field, text, ErrMalformed)
 	}
 	return pid, nil
 }

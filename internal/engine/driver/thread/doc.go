@@ -12,7 +12,8 @@
 //
 // Every thread gets back what it had. Threads that were started after Berth's write inherited the policy or slice
 // across fork and exec, and are not on record. Such a thread gets what the first thread of its process had, else what
-// all threads on record had in common, else the default. A thread on record that has neither its old nor Berth's
+// all threads on record had in common. If they had nothing in common, it gets what the first thread of the nearest
+// process above it had, else the default. A thread on record that has neither its old nor Berth's
 // setting was changed by itself or by another program. It stays as it is, and the value of the target says what it has
 // and had.
 //
@@ -28,7 +29,8 @@
 //
 // A thread that inherited nothing was moved into the group, or was forked with SCHED_RESET_ON_FORK. Follow gives it what
 // the knob names, if it has the default policy or slice, and journals it like the others. A thread with another policy
-// or slice got that from another program, or set it itself, and keeps it.
+// or slice got that from another program, or set it itself, and keeps it. If no thread lacked it before, none is on
+// record: Follow then journals all threads of the group, and each thread with the default counts as new.
 //
 // # What is left alone
 //

@@ -215,15 +215,16 @@ func (d *threads) Follow(t plan.Target, id plan.Identity) (given int, err error)
 	return given, err
 }
 
-// follow gives every thread that came since what the knob names, until no such thread lacks it, and counts them.
+// follow gives every thread that came since what the knob names, until no such thread lacks it, and counts them. If no
+// thread is on record, because none lacked it until now, all threads with the default came since.
 func (j *job) follow() (given int, err error) {
 	if err := j.ask(); err != nil {
 		return 0, err
 	}
 	for range rounds {
-		threads, _ := j.recorded()
+		threads, journaled := j.recorded()
 		now, err := j.look()
-		if err != nil || len(threads) == 0 { // nothing was written yet
+		if err != nil || !journaled {
 			return given, err
 		}
 		now.lack = slices.DeleteFunc(now.lack, func(t one) bool {

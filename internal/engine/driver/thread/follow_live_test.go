@@ -135,3 +135,49 @@ func TestLiveFollow(t *testing.T) {
 		})
 	}
 }
+
+// TestLiveFollowWithoutARecord: all threads of the unit had the policy, so none is on record. A process that comes without
+// it gets it. An undo takes the policy back from this process and its children, and from no other: also not
+// from a process that an older process forked since.
+func TestLiveFollowWithoutARecord(t *testing.T) {
+	u := newUnit(t)
+	u.change(func(int) bool { return true }, func(s *kernel.Scheduled) { s.Class = kernel.Batch })
+	target := thread.PolicyTarget(u.top.Path(), "batch")
+	follow := func(when string, want bool) {
+		t.Helper()
+		u.with(func(a *apply.Applier, _ *journal.Journal) {
+			if given, err := a.Follow(target); err != nil || (given > 0) != want {
+				t.Errorf("%s: given to %d threads, %v", when, given, err)
+			}
+		})
+	}
+	has := func(when string, tid int, want kernel.Class) {
+		t.Helper()
+		if s, err := kernel.ThreadScheduled(tid); err != nil || s.Class != want {
+			t.Errorf("%s: thread %d has %+v, %v, want %v", when, tid, s, err, want)
+		}
+	}
+	follow("nothing is recorded", false)
+	u.with(func(a *apply.Applier, _ *journal.Journal) {
+		now := a.Read([]plan.Target{target})[0]
+		must(t, now.Err)
+		if now.Value != thread.All {
+			t.Errorf("the unit has %s", now.Value)
+		}
+		must(t, a.Claim([]plan.Change{{Setting: plan.Setting{Target: target, ID: now.ID, Value: thread.All, Owner: "tune"}, From: thread.None}}))
+	})
+	follow("recorded", false)
+	moved := u.start(u.below)
+	follow("a process was moved in", true)
+	has("followed", moved.Process.Pid, kernel.Batch)
+	follow("once more", false)
+	ofMoved, ofFirst := moved.Tell("fork"), u.first.Tell("fork")
+	has("forked", ofMoved, kernel.Batch)
+	has("forked", ofFirst, kernel.Batch)
+	u.with(func(a *apply.Applier, _ *journal.Journal) { a.Restore(nil, false) })
+	has("undone", moved.Process.Pid, kernel.Other)
+	has("undone, a child", ofMoved, kernel.Other)
+	for _, tid := range []int{u.first.Process.Pid, u.second.Process.Pid, ofFirst} {
+		has("undone, never written", tid, kernel.Batch)
+	}
+}

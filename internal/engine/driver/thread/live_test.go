@@ -95,6 +95,14 @@ func (u *unit) process(tid int) int {
 	return pid
 }
 
+func (u *unit) parent(tid int) int {
+	pid, err := kernel.ThreadParent(tid)
+	if err != nil {
+		return 0 // gone
+	}
+	return pid
+}
+
 // has returns the scheduling attributes of every thread of the group.
 func (u *unit) has() map[int]kernel.Scheduled {
 	u.t.Helper()
@@ -135,7 +143,7 @@ func (u *unit) all(when string, ok func(kernel.Scheduled) bool) {
 }
 
 // asBefore checks that the earlier threads have their original attributes, and that threads started since then have the
-// class begins.
+// class begins. Threads that the second process started have its class.
 func (u *unit) asBefore(when string, before map[int]kernel.Scheduled, begins kernel.Class) {
 	u.t.Helper()
 	for tid, s := range u.has() {
@@ -143,7 +151,7 @@ func (u *unit) asBefore(when string, before map[int]kernel.Scheduled, begins ker
 		switch {
 		case known && s != was:
 			u.t.Errorf("%s: thread %d has %+v, had %+v", when, tid, s, was)
-		case !known && s.Class != begins && u.process(tid) != u.second.Process.Pid:
+		case !known && s.Class != begins && u.process(tid) != u.second.Process.Pid && u.parent(tid) != u.second.Process.Pid:
 			u.t.Errorf("%s: a new thread %d has %+v", when, tid, s)
 		}
 	}
@@ -223,17 +231,17 @@ func TestLiveThreadsThatLeft(t *testing.T) {
 }
 
 // TestLivePolicy checks that all threads of a group get a policy. The undo restores the class and nice value of each
-// earlier thread, and gives threads that were forked since then the default class.
+// earlier thread, and gives threads that were forked since then the class that their parent process had.
 func TestLivePolicy(t *testing.T) {
 	u := newUnit(t)
 	before := u.has()
 	target := thread.PolicyTarget(u.top.Path(), "idle")
+	var ofFirst, ofSecond int
 	u.with(func(a *apply.Applier, j *journal.Journal) {
 		if r := u.apply(a, target); r.Err != nil || !r.Wrote || r.Effective != thread.All {
 			t.Fatalf("%+v", r)
 		}
-		u.first.Tell("fork")
-		u.second.Tell("fork")
+		ofFirst, ofSecond = u.first.Tell("fork"), u.second.Tell("fork")
 		u.all("applied", func(s kernel.Scheduled) bool { return s.Class == kernel.Idle })
 		if now := a.Read([]plan.Target{target})[0]; now.Value != thread.All || now.Err != nil {
 			t.Errorf("%+v", now)
@@ -245,6 +253,11 @@ func TestLivePolicy(t *testing.T) {
 	u.with(func(a *apply.Applier, j *journal.Journal) { // as after a kill
 		u.restored(a, apply.OutcomeRestored)
 		u.asBefore("undone", before, kernel.Other)
+		for pid, class := range map[int]kernel.Class{ofFirst: kernel.Other, ofSecond: kernel.Batch} {
+			if s, err := kernel.ThreadScheduled(pid); err != nil || s.Class != class {
+				t.Errorf("undone: a forked process has %+v, %v, want %v", s, err, class)
+			}
+		}
 		if len(j.Entries()) > 0 {
 			t.Errorf("entries %v", j.Entries())
 		}

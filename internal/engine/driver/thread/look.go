@@ -237,6 +237,7 @@ type record struct {
 	threads []journal.Thread
 	had     []had // of each thread
 	common  had   // what all threads had, else the default
+	agree   bool  // all threads had the same
 }
 
 func recordOf(threads []journal.Thread) (record, error) {
@@ -249,25 +250,36 @@ func recordOf(threads []journal.Thread) (record, error) {
 		r.had = append(r.had, h)
 	}
 	if same := func(h had) bool { return h == r.had[0] }; len(r.had) > 0 && !slices.ContainsFunc(r.had, func(h had) bool { return !same(h) }) {
-		r.common = r.had[0]
+		r.common, r.agree = r.had[0], true
 	}
 	return r, nil
 }
 
+// generations limits how many processes above a thread are looked at. The kernel has no cycle of them, but a process may
+// end meanwhile and another may get its id.
+const generations = 64
+
 // of returns what a thread had, and whether the thread is on record. A thread that is not on record inherited its
-// setting from a recorded one.
+// setting from a recorded one: in its process, or in the nearest process above. The latter is looked for only where the
+// recorded threads had different settings.
 func (r record) of(t one) (had, bool) {
 	if i := slices.IndexFunc(r.threads, t.isOf); i >= 0 {
 		return r.had[i], true
 	}
 	pid, err := kernel.ThreadProcess(t.id)
-	if err != nil {
-		return r.common, false
-	}
-	start, err := kernel.ThreadStart(pid)
-	first := one{id: pid, start: start}
-	if i := slices.IndexFunc(r.threads, first.isOf); i >= 0 && err == nil {
-		return r.had[i], false
+	for range generations {
+		if err != nil || pid == 0 {
+			break
+		}
+		start, gone := kernel.ThreadStart(pid)
+		first := one{id: pid, start: start}
+		if i := slices.IndexFunc(r.threads, first.isOf); i >= 0 && gone == nil {
+			return r.had[i], false
+		}
+		if r.agree {
+			break
+		}
+		pid, err = kernel.ThreadParent(pid)
 	}
 	return r.common, false
 }
