@@ -187,3 +187,65 @@ func TestCommittedInBootOnTrial(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCommittedThatStood: a value that the host had already when the profile was applied is not written then. After a
+// boot that ended the value, apply --committed sets it, as all of the profile, and a rollback restores the boot's value.
+func TestCommittedThatStood(t *testing.T) {
+	const file = "sys/kernel/debug/sched/base_slice_ns"
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms}}\n")
+	kernel := kernelFiles(t, dir)
+	write(t, dir, file, "3000000\n")
+	for _, step := range []struct{ args, slice, out string }{
+		{args: "apply " + filepath.Join(dir, "p.yaml"), slice: "3000000\n", out: "0 files written; nothing is to be committed"},
+		{args: "rollback", slice: "3000000\n"},
+		{args: "apply " + filepath.Join(dir, "p.yaml"), slice: "3000000\n", out: "0 files written; nothing is to be committed"},
+		{},
+		{args: "apply --committed", slice: "3000000", out: "profile p is applied, 1 files written"},
+		{args: "verify", slice: "3000000"},
+		{args: "rollback", slice: "2800000"},
+	} {
+		if step.args == "" {
+			boots(t, dir, "two", kernel)
+			continue
+		}
+		code, out, errs := berthRun(t, append([]string{"tune", "--root", dir}, strings.Fields(step.args)...)...)
+		if got := content(t, filepath.Join(dir, file)); code != 0 || got != step.slice || !strings.Contains(out, step.out) {
+			t.Errorf("%s: exit %d, the slice is %q, want %q: %s%s", step.args, code, got, step.slice, out, errs)
+		}
+	}
+}
+
+// TestCommittedThatBerthRefuses: a profile may have a value that Berth refuses to set while the host has it. After a boot
+// that ended the value, apply --committed refuses the profile, as a first apply would, and writes nothing.
+func TestCommittedThatBerthRefuses(t *testing.T) {
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, "proc/sys/kernel/shm_rmid_forced", "0\n")
+	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {settings: {fair.slice: 3ms, sysctl.kernel.shm_rmid_forced: 1}}\n")
+	kernel := kernelFiles(t, dir)
+	write(t, dir, "proc/sys/kernel/shm_rmid_forced", "1\n")
+	for _, step := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"apply " + filepath.Join(dir, "p.yaml"), 0, "1 files written"},
+		{"commit", 0, ""},
+		{"", 0, ""},
+		{"apply --committed", 3, "sysctl.kernel.shm_rmid_forced"},
+	} {
+		if step.args == "" {
+			boots(t, dir, "two", kernel)
+			continue
+		}
+		code, out, errs := berthRun(t, append([]string{"tune", "--root", dir}, strings.Fields(step.args)...)...)
+		if code != step.code || !strings.Contains(out+errs, step.says) {
+			t.Errorf("%s: exit %d: %s%s", step.args, code, out, errs)
+		}
+	}
+	if d := cmp.Diff(kernel, kernelFiles(t, dir)); d != "" {
+		t.Error(d)
+	}
+}

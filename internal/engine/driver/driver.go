@@ -121,6 +121,9 @@ func IsInterrupt(t plan.Target) bool { return t.Driver == irq.Driver }
 // IsUnit reports whether a target is a knob of a unit's group or of the group's threads.
 func IsUnit(t plan.Target) bool { return cgroupfile.IsGroup(t) || t.Driver == thread.Driver }
 
+// IsOfThreads reports whether a target is the policy or the slice of the threads of a unit's group.
+func IsOfThreads(t plan.Target) bool { return t.Driver == thread.Driver }
+
 // IsBoot reports whether a target is a file by which the machine boots.
 func IsBoot(t plan.Target) bool { return t.Driver == boot.Driver }
 

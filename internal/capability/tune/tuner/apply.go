@@ -76,6 +76,7 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
 		Phase: Applying, PID: os.Getpid(), Settings: settings(all), Dormant: settings(asleep), Args: args,
+		Groups: groups(all),
 	}
 	done := Result{Left: reported(asleep)}
 	all = inTurn(t.host.Root.FS(), append(all, files...))
@@ -140,7 +141,7 @@ func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
 		return nil, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	}
 	next.Left, next.Former = t.record.Left, t.record.former()
-	next.keep(t.record.Settings)
+	next.keep(t.record)
 	return slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) }), nil
 }
 

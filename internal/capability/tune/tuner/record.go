@@ -66,6 +66,9 @@ type Applied struct {
 	// Fired is how often each interrupt had fired when it was given its CPUs, by the file of its setting. The kernel
 	// moves an interrupt when it fires next.
 	Fired map[string]uint64 `json:"fired,omitempty"`
+	// Groups are the groups that units had at the apply, by the file of a setting that ends with the group. A setting that
+	// the unit had already has no journal entry, so only this shows a restart of the unit.
+	Groups map[string]plan.Identity `json:"groups,omitempty"`
 	// Former is the profile that was committed before, in an earlier boot or by the same profile. It is remembered
 	// until this apply is committed or rolled back.
 	Former *Applied `json:"former,omitempty"`
@@ -228,11 +231,15 @@ func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
 }
 
 // keep adds settings of an earlier apply whose CPUs are offline now: the host still has them.
-func (a *Applied) keep(before []Setting) {
-	a.Dormant = slices.DeleteFunc(a.Dormant, func(s Setting) bool { return slices.Contains(before, s) })
-	for _, s := range before {
-		if !slices.ContainsFunc(a.Settings, func(now Setting) bool { return now.Target == s.Target }) {
-			a.Settings = append(a.Settings, s)
+func (a *Applied) keep(before Applied) {
+	a.Dormant = slices.DeleteFunc(a.Dormant, func(s Setting) bool { return slices.Contains(before.Settings, s) })
+	for _, s := range before.Settings {
+		if slices.ContainsFunc(a.Settings, func(now Setting) bool { return now.Target == s.Target }) {
+			continue
+		}
+		a.Settings = append(a.Settings, s)
+		if group, known := before.Groups[s.File]; known {
+			a.Groups[s.File] = group
 		}
 	}
 }

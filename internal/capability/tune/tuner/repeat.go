@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
+	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 )
 
@@ -24,6 +25,9 @@ func (r Repeated) IsEmpty() bool { return len(r.Restarted)+len(r.Followed) == 0 
 // nothing. In a group that was not recreated, values of another program stay: of a thread that is on record, and of a
 // thread whose policy or slice is not the default. Repeat skips a unit that does not run. The error names settings that
 // could not be set. They are not tried again until the unit restarts.
+//
+// A setting that the unit had already at the apply has no journal entry. Repeat begins one before it writes, with the
+// present value as the original. No thread is on record by then, so each thread with the default counts as new.
 func (t *Tuner) Repeat() (Repeated, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
 		return Repeated{}, nil
@@ -36,20 +40,27 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	var errs []error
 	for i, now := range t.applier.Read(targets) {
 		s := ends[i]
-		entry, known := t.journal.Entry(s.Target)
-		var err error
-		switch {
-		case now.Err != nil || !known:
-		case !entry.IsOf(t.applier.Kinds(), now.ID, now.Value):
-			all.Restarted, err = repeat(all.Restarted, t.applier, t.record.Profile.Name, s, now)
-		case now.Value != s.Value:
-			all.Followed, err = follow(all.Followed, t.applier, s)
-		}
-		if err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
+		if err := all.repeat(t, s, now); err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
 			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, err))
 		}
 	}
 	return all, errors.Join(errs...)
+}
+
+// repeat does what Tuner.Repeat does for one setting.
+func (r *Repeated) repeat(t *Tuner, s Setting, now apply.Standing) (err error) {
+	entry, known := t.journal.Entry(s.Target)
+	group, seen := t.record.Groups[s.File]
+	switch c := t.record.again(s, now); {
+	case now.Err != nil || !known && !seen:
+	case known && !entry.IsOf(t.applier.Kinds(), now.ID, now.Value), !known && group != now.ID:
+		r.Restarted, err = repeat(r.Restarted, t.applier, s, c)
+	case now.Value != s.Value && known:
+		r.Followed, err = follow(r.Followed, t.applier, s)
+	case now.Value != s.Value && driver.IsOfThreads(s.Target): // else another program's value
+		r.Followed, err = begin(r.Followed, t.applier, s, c)
+	}
+	return err
 }
 
 // endWithUnits returns the settings that end with the groups of their units, and their targets.
@@ -62,12 +73,28 @@ func (a Applied) endWithUnits() (ends []Setting, targets []plan.Target) {
 	return ends, targets
 }
 
+// groups returns the groups of settings that end with the group of a unit, by the file of the setting.
+func groups(all []one) map[string]plan.Identity {
+	of := map[string]plan.Identity{}
+	for _, s := range all {
+		if driver.EndsWithUnit(s.change.Target) {
+			of[s.File] = s.change.ID
+		}
+	}
+	return of
+}
+
+// again returns the change that sets a setting of the profile once more.
+func (a Applied) again(s Setting, now apply.Standing) plan.Change {
+	return plan.Change{Setting: plan.Setting{
+		Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: a.Profile.Name,
+		Why: "profile " + a.Profile.Name + ", again",
+	}, From: now.Value}
+}
+
 // repeat applies one setting of a profile to the new group of its unit, and adds it to the list if it wrote.
-func repeat(list []Setting, a *apply.Applier, profile string, s Setting, now apply.Standing) ([]Setting, error) {
-	r := a.Apply([]plan.Change{{Setting: plan.Setting{
-		Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: profile,
-		Why: "profile " + profile + ", which its restart had ended",
-	}, From: now.Value}})[0]
+func repeat(list []Setting, a *apply.Applier, s Setting, c plan.Change) ([]Setting, error) {
+	r := a.Apply([]plan.Change{c})[0]
 	if r.Wrote && r.Err == nil {
 		list = append(list, s)
 	}
@@ -79,6 +106,20 @@ func follow(list []Setting, a *apply.Applier, s Setting) ([]Setting, error) {
 	given, err := a.Follow(s.Target)
 	if given > 0 {
 		list = append(list, s)
+	}
+	return list, err
+}
+
+// begin does the same for a setting that its unit had at the apply, so that Berth wrote nothing. It forgets the entry
+// again if no thread got the setting: then nothing is to be undone.
+func begin(list []Setting, a *apply.Applier, s Setting, c plan.Change) ([]Setting, error) {
+	if err := a.Claim([]plan.Change{c}); err != nil {
+		return list, err
+	}
+	n := len(list)
+	list, err := follow(list, a, s)
+	if err == nil && len(list) == n {
+		a.Restore(func(e journal.Entry) bool { return e.Target == s.Target }, false) // the original is in effect
 	}
 	return list, err
 }
