@@ -1,9 +1,7 @@
 package cli_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/internal/linux/bootargs"
+	"github.com/berth-project/berth/test/loader"
 )
 
 // TestTuneBootOutput compares the output of the commands with golden files on a machine of each boot loader, through
@@ -40,7 +38,7 @@ func TestTuneBootOutput(t *testing.T) {
 				if step == "boot" {
 					write(t, dir, "proc/sys/kernel/random/boot_id", fmt.Sprintf("boot-%d\n", i))
 					write(t, dir, "proc/cmdline", "ro nohz_full=1-3 skew_tick=1\n")
-					endTrial(t, dir)
+					loader.End(t, dir)
 					continue
 				}
 				code, stdout, stderr := berthRun(t, append([]string{"tune", "--root", dir}, profiled(dir, step)...)...)
@@ -67,37 +65,6 @@ func TestTuneBootOutput(t *testing.T) {
 	}
 }
 
-// endTrial removes the choice of an entry for one boot, as the boot loader does.
-func endTrial(t *testing.T, dir string) {
-	t.Helper()
-	variables, err := filepath.Glob(filepath.Join(dir, "sys/firmware/efi/efivars/LoaderEntryOneShot-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range variables {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"boot/grub/grubenv", "boot/grub2/grubenv"} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		env, err := bootargs.ReadEnv(data)
-		if err == nil {
-			data, err = env.Cleared(bootargs.NextEntry).Block()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, dir, name, string(data))
-	}
-}
-
 // profiled replaces the name of a profile by its file.
 func profiled(dir, step string) []string {
 	args := strings.Fields(step)
@@ -114,19 +81,8 @@ func bootHost(t *testing.T, name string) string {
 	write(t, dir, "proc/sys/kernel/random/boot_id", "boot-0\n")
 	write(t, dir, "p.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {boot: [nohz_full=1-3, skew_tick=1]}\n")
 	write(t, dir, "bad.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: bad}\nspec: {boot: ['a=b;c']}\n")
-	archive, err := txtar.ParseFile(filepath.Join("../linux/bootargs/testdata", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range archive.Files {
-		text := string(f.Data)
-		if strings.HasSuffix(f.Name, "/grubenv") {
-			text += strings.Repeat("#", 1024-len(text))
-		}
-		if strings.Contains(f.Name, "/LoaderInfo-") {
-			text = string(bootargs.NewVariable(strings.TrimSpace(text)))
-		}
-		write(t, dir, f.Name, text)
+	for file, text := range loader.Files(t, name) {
+		write(t, dir, file, text)
 	}
 	return dir
 }

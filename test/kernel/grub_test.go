@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/loader"
 )
 
 // loaded is a machine with a boot loader, whose files Berth sees.
@@ -52,14 +52,8 @@ func newLoaded(t *testing.T, name string) (m *loaded, kernels map[string]Kernel,
 	must(t, err)
 	t.Cleanup(func() { _ = root.Close() })
 	m = &loaded{t: t, root: root}
-	archive, err := txtar.ParseFile("../../internal/linux/bootargs/testdata/" + name + ".txtar")
-	must(t, err)
-	for _, f := range archive.Files {
-		text := string(f.Data)
-		if strings.Contains(f.Name, "/LoaderInfo-") {
-			text = string(bootargs.NewVariable(strings.TrimSpace(text)))
-		}
-		m.write(f.Name, text)
+	for file, text := range loader.Files(t, name) {
+		m.write(file, text)
 	}
 	guest, err := NewGuest(t.Context(), moduleRoot(t), t.TempDir())
 	must(t, err)
@@ -101,7 +95,6 @@ func TestGRUB(t *testing.T) {
 				must(t, m.updateGRUB(grubConfig))
 			}
 			m.kernels(recordedKernel)
-			m.environment(grubEnvironment)
 			var err error
 			m.loader, err = boots.by(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
 			must(t, err)
@@ -109,13 +102,6 @@ func TestGRUB(t *testing.T) {
 			m.updates()
 		})
 	}
-}
-
-// environment pads an environment block of GRUB to its length.
-func (m *loaded) environment(name string) {
-	m.t.Helper()
-	block := read(m.t, m.root.Join(name))
-	m.write(name, block+strings.Repeat("#", 1024-len(block)))
 }
 
 // specified is a GRUB that boots entries of the Boot Loader Specification.
@@ -160,7 +146,6 @@ func TestBLS(t *testing.T) {
 	m.write(config, strings.Replace(read(t, m.root.Join(config)), "insmod blscfg\n", "", 1))
 	m.write("boot/vmlinuz-"+release, read(t, kernels["own"].Image))
 	m.write("boot/initramfs.img", initramfs)
-	m.environment(block)
 	grub, err := NewGRUB(t.Context(), m.root.Path(), t.TempDir(), os.Stderr)
 	must(t, err)
 	grub.Environment = block

@@ -14,11 +14,11 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	_ "github.com/berth-project/berth/test/chance" // fixes the cases of the properties
+	"github.com/berth-project/berth/test/loader"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -32,22 +32,12 @@ const vendor = "-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 // loaderInfo is the variable with the name of the loader.
 const loaderInfo = "sys/firmware/efi/efivars/LoaderInfo" + vendor
 
-// host returns a recorded machine. A GRUB environment block has its full length, and a variable its format.
+// host returns a recorded machine.
 func host(t *testing.T, name string) fstest.MapFS {
 	t.Helper()
-	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
 	tree := fstest.MapFS{}
-	for _, f := range archive.Files {
-		if strings.HasSuffix(f.Name, "/grubenv") {
-			f.Data = append(slices.Clip(f.Data), strings.Repeat("#", 1024-len(f.Data))...)
-		}
-		if f.Name == loaderInfo {
-			f.Data = bootargs.NewVariable(strings.TrimSpace(string(f.Data)))
-		}
-		tree[f.Name] = &fstest.MapFile{Data: f.Data}
+	for file, text := range loader.Files(t, name) {
+		tree[file] = &fstest.MapFile{Data: []byte(text)}
 	}
 	return tree
 }
@@ -94,8 +84,9 @@ func TestPlans(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			tree := host(t, name)
+		machine := strings.TrimSuffix(filepath.Base(name), ".txtar")
+		t.Run(machine, func(t *testing.T) {
+			tree := host(t, machine)
 			p, err := bootargs.Make(tree, wanted())
 			golden := strings.TrimSuffix(name, ".txtar") + ".golden"
 			got := describe(p, err)
@@ -131,7 +122,7 @@ func TestPlans(t *testing.T) {
 // TestAnotherOrderIsNoChange checks that the order of the tokens does not matter.
 func TestAnotherOrderIsNoChange(t *testing.T) {
 	for _, name := range []string{"rhel-bls", "debian-grub", "extlinux"} {
-		tree := host(t, "testdata/"+name+".txtar")
+		tree := host(t, name)
 		p, err := bootargs.Make(tree, wanted())
 		if err != nil {
 			t.Fatal(err)
@@ -147,7 +138,7 @@ func TestAnotherOrderIsNoChange(t *testing.T) {
 // TestUndoByToken checks that the undo preserves changes that other programs made after the plan.
 func TestUndoByToken(t *testing.T) {
 	const entry = "boot/loader/entries/4a6b-5.14.0-362.el9.x86_64.conf"
-	p, err := bootargs.Make(host(t, "testdata/rhel-bls.txtar"), wanted())
+	p, err := bootargs.Make(host(t, "rhel-bls"), wanted())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +172,7 @@ func TestUndoByToken(t *testing.T) {
 // TestGRUBsLastLineCounts checks that a file of the administrator may discard an earlier assignment, as files of
 // machine images do.
 func TestGRUBsLastLineCounts(t *testing.T) {
-	tree := host(t, "testdata/debian-grub.txtar")
+	tree := host(t, "debian-grub")
 	delete(tree, "etc/default/grub.d/10-console.cfg")
 	tree["etc/default/grub"] = &fstest.MapFile{Data: []byte("GRUB_CMDLINE_LINUX_DEFAULT='skew_tick=1'\nGRUB_CMDLINE_LINUX=nohz_full=1-3\nGRUB_CMDLINE_LINUX+=' rcu_nocbs=1-3' # all\n")}
 	if p, err := bootargs.Make(tree, wanted()); err != nil || len(p.Files) > 0 || p.Regenerate != "" {
@@ -218,7 +209,7 @@ func (d denied) Open(name string) (fs.File, error) {
 
 // TestWhatCannotBeReadIsNoLoader checks that without the right to read, nothing is claimed about the machine.
 func TestWhatCannotBeReadIsNoLoader(t *testing.T) {
-	tree := denied{host(t, "testdata/rhel-bls.txtar")}
+	tree := denied{host(t, "rhel-bls")}
 	if _, err := bootargs.Make(tree, wanted()); !errors.Is(err, fs.ErrPermission) {
 		t.Error(err)
 	}
@@ -265,7 +256,7 @@ func TestEntriesKeepTheirTokens(t *testing.T) {
 }
 
 func TestEnv(t *testing.T) {
-	block := []byte("# GRUB Environment Block\nsaved_entry=0\n" + strings.Repeat("#", 1024-len("# GRUB Environment Block\nsaved_entry=0\n")))
+	block := []byte(loader.Block("# GRUB Environment Block\nsaved_entry=0\n"))
 	e, err := bootargs.ReadEnv(block)
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +291,7 @@ func FuzzEnv(f *testing.F) {
 		if len(block) > 1024 {
 			return
 		}
-		block += strings.Repeat("#", 1024-len(block))
+		block = loader.Block(block)
 		e, err := bootargs.ReadEnv([]byte(block))
 		if err != nil {
 			return
@@ -359,7 +350,7 @@ func TestWhyNoTrial(t *testing.T) {
 	}{
 		"no block":                     {"debian-grub", "boot/grub/grubenv", "", "there is no /boot/grub/grubenv"},
 		"another block":                {"debian-grub", "boot/grub/grubenv", "saved_entry=0\n", "no environment block of grub"},
-		"a full block":                 {"debian-grub", "boot/grub/grubenv", full + strings.Repeat("#", 1024-len(full)), "no environment block of grub"},
+		"a full block":                 {"debian-grub", "boot/grub/grubenv", loader.Block(full), "no environment block of grub"},
 		"RAID":                         {"debian-grub", "proc/self/mountinfo", "22 1 9:0 / / rw - ext4 /dev/md0 rw\n", "/dev/md0 is a RAID"},
 		"unknown mount":                {"debian-grub", "proc/self/mountinfo", "", "its file system is not known"},
 		"a menu by hand":               {"debian-grub", "boot/grub/grub.cfg", "set default=0\n", "does not look at next_entry"},
@@ -378,7 +369,7 @@ func TestWhyNoTrial(t *testing.T) {
 		"another loader":               {"systemd-boot", loaderInfo, string(bootargs.NewVariable("GRUB 2.12")), `is "GRUB 2.12"`},
 		"systemd-boot names no entry":  {"systemd-boot", "efi/loader/entries/fallback.conf", "linux /vmlinuz-linux-6.7.4-arch1-1\n", "not known which entry"},
 	} {
-		tree := host(t, "testdata/"+test.tree+".txtar")
+		tree := host(t, test.tree)
 		delete(tree, test.file)
 		if test.text != "" {
 			tree[test.file] = &fstest.MapFile{Data: []byte(test.text)}
@@ -404,7 +395,7 @@ func TestWhereGRUBWrites(t *testing.T) {
 		"a RAID's own name":   {"22 1 9:7 / / rw - xfs /dev/disk/by-label/boot rw\n", "9:7/md/level", "/dev/disk/by-label/boot is a RAID"},
 		"another volume":      {root, "253:3/dm/name", ""},
 	} {
-		tree := host(t, "testdata/debian-grub.txtar")
+		tree := host(t, "debian-grub")
 		tree["proc/self/mountinfo"] = &fstest.MapFile{Data: []byte(test.mounts)}
 		if test.sys != "" {
 			tree["sys/dev/block/"+test.sys] = &fstest.MapFile{}
@@ -419,14 +410,14 @@ func TestWhereGRUBWrites(t *testing.T) {
 // TestTrialOfTheEntryThatRuns checks that the trial uses the entry that systemd-boot booted, and preserves other
 // content of custom.cfg.
 func TestTrialOfTheEntryThatRuns(t *testing.T) {
-	tree := host(t, "testdata/systemd-boot.txtar")
+	tree := host(t, "systemd-boot")
 	tree["efi/loader/entries/fallback.conf"] = &fstest.MapFile{Data: []byte("linux /vmlinuz-linux-6.7.4-arch1-1\noptions fallback\n")}
 	selected := bootargs.NewVariable("FALLBACK.conf")
 	tree["sys/firmware/efi/efivars/LoaderEntrySelected"+vendor] = &fstest.MapFile{Data: selected}
 	if p, err := bootargs.Make(tree, wanted()); err != nil || !strings.Contains(p.Trial.Entry.After, "options fallback nohz_full=1-3") {
 		t.Errorf("%+v, %v", p.Trial, err)
 	}
-	tree = host(t, "testdata/debian-grub.txtar")
+	tree = host(t, "debian-grub")
 	const others = "menuentry 'mine' { true\n}"
 	tree["boot/grub/custom.cfg"] = &fstest.MapFile{Data: []byte(others)}
 	p, err := bootargs.Make(tree, wanted())

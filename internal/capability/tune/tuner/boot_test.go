@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
@@ -23,6 +22,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	"github.com/berth-project/berth/test/chance"
+	"github.com/berth-project/berth/test/loader"
 )
 
 func bootTokens() []string { return []string{"nohz_full=1-3", "skew_tick=1"} }
@@ -50,17 +50,8 @@ type machine struct {
 func newMachine(t *testing.T, name string) *machine {
 	t.Helper()
 	m := &machine{host: newHost(t), loader: name}
-	archive, err := txtar.ParseFile(filepath.Join("../../../linux/bootargs/testdata", name+".txtar"))
-	must(t, err)
-	for _, f := range archive.Files {
-		text := string(f.Data)
-		if strings.HasSuffix(f.Name, "/grubenv") {
-			text += strings.Repeat("#", 1024-len(text))
-		}
-		if strings.Contains(f.Name, "/LoaderInfo-") {
-			text = string(bootargs.NewVariable(strings.TrimSpace(text)))
-		}
-		m.write("/"+f.Name, text)
+	for file, text := range loader.Files(t, name) {
+		m.write("/"+file, text)
 	}
 	m.write(bootID, boot)
 	m.distribution = m.files()["/"+bootargs.GRUBConfig]
@@ -83,18 +74,15 @@ func (m *machine) updateGRUB(file string) error {
 func (m *machine) reboots() {
 	m.t.Helper()
 	files := m.files()
-	args := ""
-	grub := func(env, usual string) string {
-		block, err := bootargs.ReadEnv([]byte(files[env]))
-		must(m.t, err)
-		next, _ := block.Get("next_entry")
-		if next == "" {
-			return usual
+	args, chosen := "", ""
+	if m.loader != "debian-lvm" { // GRUB only reads there
+		chosen = loader.End(m.t, m.plain.Dir)
+	}
+	entry := func(usual string) string {
+		if chosen != "" {
+			return chosen
 		}
-		data, err := block.Cleared("next_entry").Block()
-		must(m.t, err)
-		m.write(env, string(data))
-		return next
+		return usual
 	}
 	options := func(file string) string {
 		words := regexp.MustCompile(`(?m)^options(.*)$`).FindAllString(files[file], -1)
@@ -103,24 +91,16 @@ func (m *machine) reboots() {
 	switch m.loader {
 	case "debian-grub", "debian-lvm":
 		menu := files["/boot/grub/custom.cfg"] + files["/"+bootargs.GRUBConfig]
-		id := "gnulinux-simple"
-		if m.loader == "debian-grub" {
-			id = grub(grubEnv, id)
-		}
-		_, entry, is := strings.Cut(menu, "'"+id)
+		id := entry("gnulinux-simple")
+		_, rest, is := strings.Cut(menu, "'"+id)
 		if !is {
 			m.t.Fatalf("no entry %s in %s", id, menu)
 		}
-		args = "BOOT_IMAGE=" + strings.Fields(entry[strings.Index(entry, "linux\t"):])[1] + regexp.MustCompile(`(?m)linux\t\S+(.*)$`).FindStringSubmatch(entry)[1]
+		args = "BOOT_IMAGE=" + strings.Fields(rest[strings.Index(rest, "linux\t"):])[1] + regexp.MustCompile(`(?m)linux\t\S+(.*)$`).FindStringSubmatch(rest)[1]
 	case "rhel-bls":
-		args = "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-5.14.0-362.el9.x86_64" + options("/boot/loader/entries/"+grub(grub2Env, "4a6b-5.14.0-362.el9.x86_64")+".conf")
+		args = "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-5.14.0-362.el9.x86_64" + options("/boot/loader/entries/"+entry("4a6b-5.14.0-362.el9.x86_64")+".conf")
 	case "systemd-boot":
-		entry := "arch.conf"
-		if next := bootargs.Variable([]byte(files[oneShot])); next != "" {
-			entry = next
-			must(m.t, os.Remove(filepath.Join(m.plain.Dir, oneShot)))
-		}
-		args = options("/efi/loader/entries/" + entry)
+		args = options("/efi/loader/entries/" + entry("arch.conf"))
 	case "extlinux":
 		args = regexp.MustCompile(`append(.*)`).FindStringSubmatch(files["/boot/extlinux/extlinux.conf"])[1]
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/loader"
 )
 
 func must(t *testing.T, err error) {
@@ -172,8 +173,7 @@ func TestUndoOfWhatOthersChanged(t *testing.T) {
 func TestLinks(t *testing.T) {
 	m := newMachine(t)
 	const block = "boot/efi/EFI/redhat/grubenv"
-	text := "# GRUB Environment Block\nnext_entry=\n"
-	text += strings.Repeat("#", 1024-len(text))
+	text := loader.Block("# GRUB Environment Block\nnext_entry=\n")
 	m.write(block, text, 0o600)
 	must(t, os.MkdirAll(filepath.Join(m.dir, "boot/grub2"), 0o755))
 	link := filepath.Join(m.dir, "boot/grub2/grubenv")
@@ -300,8 +300,7 @@ func TestShown(t *testing.T) {
 // TestNotMounted: of a partition that is not mounted it is not known what is gone.
 func TestNotMounted(t *testing.T) {
 	const variable = "sys/firmware/efi/efivars/LoaderEntryOneShot"
-	block := "# GRUB Environment Block\n"
-	block += strings.Repeat("#", 1024-len(block))
+	block := loader.Block("# GRUB Environment Block\n")
 	for name, text := range map[string]string{entry: "options ro\n", "boot/grub2/grubenv": block, variable: ""} {
 		m := newMachine(t)
 		at, v := boot.NextTarget(name), boot.Trial
