@@ -358,7 +358,7 @@ func (c *controller) bring(now time.Duration, desired []plan.Desired) {
 // everySecond does the work that need not follow a group's period: files, groups that come and go, the node guard, the
 // checkpoint.
 func (c *controller) everySecond(now time.Duration) {
-	if c.documents.watcher.Changed() {
+	if c.documents.watcher.Changed(c.opts.Now()) {
 		c.load()
 	}
 	c.takeCluster()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	yaml "go.yaml.in/yaml/v2"
@@ -234,14 +235,14 @@ func TestConfigMapMount(t *testing.T) {
 	}
 	publish("..1", good)
 	check(t, os.Symlink("..data/a.yaml", filepath.Join(dir, "a.yaml")))
-	before := takeFingerprint("", dir)
+	before := takeFingerprint("", &listing{dir: dir}, time.Now())
 	loaded, err := LoadWorkloads(dir, Before{}, administrator())
 	check(t, err)
 	if diff := cmp.Diff("ready redis\n", report(loaded)); diff != "" {
 		t.Errorf("first (-want +got):\n%s", diff)
 	}
 	publish("..2", strings.Replace(good, "redis", "mysql", 1))
-	if takeFingerprint("", dir) == before {
+	if takeFingerprint("", &listing{dir: dir}, time.Now()) == before {
 		t.Error("the swap goes unnoticed")
 	}
 	loaded, err = LoadWorkloads(dir, Before{}, administrator())
