@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Quota is cpu.max or cpu.max.burst of one group whose value its owner, such as package quota, changes from check to
@@ -111,6 +112,13 @@ func (q *Quota) Original() cgroup.Value { return q.original }
 
 // Stands returns the value last seen or written.
 func (q *Quota) Stands() cgroup.Value { return cgroup.Value(q.ours) }
+
+// Rests reports whether the file has the original, as it had when it was last seen. See would then change nothing unless
+// the quota was left to another writer. Rests costs less than See, which needs the value as text.
+func (q *Quota) Rests(quota, period unit.Micros) bool {
+	has, in, err := q.Stands().Pair()
+	return err == nil && has == quota && in == period && q.Stands() == q.original && !q.unsettled
+}
 
 // IsSettled reports whether the original is on disk: without it nothing may be written.
 func (q *Quota) IsSettled() bool { return !q.unsettled }

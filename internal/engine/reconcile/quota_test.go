@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -118,6 +119,40 @@ func TestSee(t *testing.T) {
 				t.Errorf("the journal has %q, want %q", e.Original, last.original)
 			}
 		})
+	}
+}
+
+// TestRests compares Rests with See: where the file has the original as before, See changes nothing.
+func TestRests(t *testing.T) {
+	w := plan.Writers{Limits: [2]unit.CPUs{0.5}, Chosen: true}
+	h := newQuotaHost(t, w)
+	rests := func(value cgroup.Value) bool {
+		t.Helper()
+		quota, period, err := value.Pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.quota.Rests(quota, period)
+	}
+	for _, v := range []cgroup.Value{raised, half} {
+		if rests(v) {
+			t.Errorf("%s rests while Berth has raised the quota", v)
+		}
+	}
+	h.quotas.LetGo(0, func(journal.Entry) bool { return true })
+	h.quotas.See(0, h.quota, w, half)
+	for v, want := range map[cgroup.Value]bool{half: true, raised: false, "50000 200000": false, "max 100000": false} {
+		if got := rests(v); got != want {
+			t.Errorf("%s rests: %t, want %t", v, got, want)
+		}
+	}
+	before := *h.quota
+	if seen := h.quotas.See(time.Hour, h.quota, w, half); seen != SeenExpected || !reflect.DeepEqual(*h.quota, before) {
+		t.Errorf("seen %d, quota %+v, want no change of %+v", seen, *h.quota, before)
+	}
+	h.quota.unsettled = true
+	if rests(half) {
+		t.Error("a quota rests whose original is not in the journal yet")
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	quotaEvery = time.Second
 	// rereadEvery is how often everything else about a group is read: burst, CPUs, counters.
 	rereadEvery = 5 * time.Second
+	// idleRereadEvery is rereadEvery for a group that does not burst: nothing is decided by the rest, and a group that
+	// begins to burst is read as a whole.
+	idleRereadEvery = 30 * time.Second
 )
 
 // looks says when a group is checked.
@@ -282,8 +285,7 @@ func (q *Groups) reportLimited(m *Group) {
 	m.reportedReason = m.law.Decision.Reason
 }
 
-// idleBandwidth checks whether the quota is unchanged, and reads everything if it is not, or every rereadEvery, as
-// readBack does.
+// idleBandwidth checks whether the quota is unchanged, and reads everything if it is not, or every idleRereadEvery.
 func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 	f := &m.law.Facts
 	if now < m.rereadDue {
@@ -292,7 +294,10 @@ func (m *Group) idleBandwidth(now time.Duration) (cgroup.Bandwidth, error) {
 			return cgroup.Bandwidth{Quota: f.Standing, Period: f.Period, Burst: f.Burst, HasBurst: f.HasBurst}, err
 		}
 	}
-	m.rereadDue = now + rereadEvery
+	m.rereadDue = now + idleRereadEvery
+	if m.state == burst.StateDrift {
+		m.rereadDue = now + rereadEvery // what is left to another writer is reported
+	}
 	return m.Group.Bandwidth()
 }
 
@@ -315,7 +320,9 @@ func (q *Groups) recheck(m *Group, now time.Duration) {
 		q.suspend(m, err.Error())
 		return
 	}
-	if m.state == burst.StateDrift || !q.quotas.Journaled(m.Max) { // otherwise it is about to be restored
+	switch {
+	case m.state != burst.StateDrift && m.Max.Rests(b.Quota, b.Period): // as nearly always
+	case m.state == burst.StateDrift || !q.quotas.Journaled(m.Max): // otherwise it is about to be restored
 		switch q.quotas.See(now, m.Max, m.writers(), b.Max()) {
 		case reconcile.SeenLeft:
 			return
