@@ -79,6 +79,7 @@ type Decision struct {
 type Boundary struct {
 	gauge  gauge
 	held   []Core // in the order in which offline work got them
+	lineup lineup
 	online cpuset.Set
 	// moved is the time of the last move, and calm the time from which offline work may grow again.
 	moved, calm time.Duration
@@ -93,8 +94,8 @@ func (b *Boundary) Look(now time.Duration, spent []unit.CPUSpent) {
 
 // Decide moves the boundary, and returns its new place.
 func (b *Boundary) Decide(now time.Duration, n Node) Decision {
-	cores, held := len(n.Movable), keep(b.held, n.Movable)
-	order := resize(held, n.Movable, cores)
+	cores := len(n.Movable)
+	held, order := b.lineup.of(b.held, n.Movable)
 	f := b.gauge.law(now, n.Policy, order)
 	if why := none(n); why != "" {
 		changed := b.exists

@@ -85,6 +85,19 @@ func keep(held, movable []Core) []Core {
 	return kept
 }
 
+// lineup is the order of the movable cores. Samples come up to 20 times a second, and nearly all find the cores of the
+// sample before: of then sorts nothing. The zero value knows no cores.
+type lineup struct{ held, movable, order []Core }
+
+// of returns the held cores that are still movable, and all movable cores in the order in which offline work gets them.
+func (l *lineup) of(held, movable []Core) (kept, order []Core) {
+	if l.order == nil || !slices.Equal(held, l.held) || !slices.Equal(movable, l.movable) {
+		l.held, l.movable = keep(held, movable), slices.Clone(movable)
+		l.order = resize(l.held, movable, len(movable))
+	}
+	return l.held, l.order
+}
+
 // resize returns size of the movable cores, or all of them. It shrinks held from its end. It grows held first from the
 // domains in held, in their order, then from domains that are free as a whole, then from any domain. It chooses the
 // last domain, and the last core within a domain, first. Online work so keeps the first cores, where the kernel's own

@@ -139,3 +139,29 @@ func twoDomains() *topology.Topology {
 	}
 	return top
 }
+
+// TestLineup compares an order that is remembered with one that is made.
+func TestLineup(t *testing.T) {
+	top := twoDomains()
+	rapid.Check(t, func(t *rapid.T) {
+		var l lineup
+		movable := Movable(top, top.Online, cpuset.Set{})
+		var held []Core
+		for range rapid.IntRange(1, 20).Draw(t, "samples") {
+			switch rapid.IntRange(0, 3).Draw(t, "change") {
+			case 0:
+				movable = Movable(top, top.Online, subset(t, top.Online, "taken"))
+			case 1:
+				held = resize(held, movable, rapid.IntRange(0, len(movable)).Draw(t, "size"))
+			case 2:
+				movable = Movable(top, top.Online, cpuset.Set{})
+			}
+			kept, order := l.of(held, movable)
+			wantKept := keep(held, movable)
+			if want := resize(wantKept, movable, len(movable)); !slices.Equal(kept, wantKept) || !slices.Equal(order, want) {
+				t.Fatalf("kept %v in %v, want %v in %v", kept, order, wantKept, want)
+			}
+			held = kept
+		}
+	})
+}
