@@ -71,11 +71,11 @@ type subject struct {
 
 func (o *LocalityOptions) subject(s sides, group string, pid int, alive func() error) (*subject, error) {
 	k := pages.Live(o.Root)
-	p, err := pages.Open(k, pid)
+	spread, err := OpenSpread(k, pid, s.local, s.remote)
 	if err != nil {
-		return nil, fmt.Errorf("process to move: %w", err)
+		return nil, err
 	}
-	return &subject{s, &Spread{p, pages.Size, s.local, s.remote}, o, group, k, alive}, nil
+	return &subject{s, spread, o, group, k, alive}, nil
 }
 
 // loader is a subject that the benchmark loads.

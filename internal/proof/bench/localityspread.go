@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
-	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/pages"
 )
 
@@ -18,9 +17,9 @@ type Spread struct {
 	near, far int
 }
 
-// OpenSpread opens a process of the machine, which may use the memory of both nodes.
-func OpenSpread(root *hostfs.Root, pid, local, remote int) (*Spread, error) {
-	p, err := pages.Open(pages.Live(root), pid)
+// OpenSpread opens a process of the kernel's machine, which may use the memory of both nodes.
+func OpenSpread(k pages.Kernel, pid, local, remote int) (*Spread, error) {
+	p, err := pages.Open(k, pid)
 	if err != nil {
 		return nil, fmt.Errorf("process to move: %w", err)
 	}

@@ -79,8 +79,7 @@ func group(pod *v1.Pod) (string, error) {
 	if len(pod.Status.ContainerStatuses) != 1 {
 		return "", fmt.Errorf("pod %s has %d containers", pod.Name, len(pod.Status.ContainerStatuses))
 	}
-	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-	return path.Join(strings.TrimPrefix(local.Group, "/"), "kubepods", strings.ToLower(string(pod.Status.QOSClass)), "pod"+string(pod.UID), id), nil
+	return path.Join(strings.TrimPrefix(local.Group, "/"), "kubepods", strings.ToLower(string(pod.Status.QOSClass)), "pod"+string(pod.UID), containerID(pod)), nil
 }
 
 // gone deletes pods and waits until the kubelet has removed them.

@@ -159,8 +159,7 @@ func (s *second) memoryOn(t *testing.T) (on [2]int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
-	text := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/*/*/cri-containerd-"+id+".scope/memory.numa_stat")
+	text := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/*/*/cri-containerd-"+containerID(p)+".scope/memory.numa_stat")
 	for line := range strings.Lines(text) {
 		var kind string
 		var of [2]int64

@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/pages"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -60,7 +61,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := bench.OpenSpread(root, pid, local, remote)
+	s, err := bench.OpenSpread(pages.Live(root), pid, local, remote)
 	if err != nil {
 		return err
 	}
