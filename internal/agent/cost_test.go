@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/intent/manifest"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -163,7 +164,9 @@ type benchHost struct {
 	groups []*scratch.Group
 	dir    string
 	now    time.Duration
-	c      *controller
+	// live makes the clock that of the kernel, in place of now.
+	live bool
+	c    *controller
 }
 
 func newBenchHost(b *testing.B, groups int, config string) *benchHost {
@@ -202,6 +205,13 @@ func (h *benchHost) workload(i int, field string) {
 	h.write("w/"+name+".yaml", fmt.Sprintf("apiVersion: berth.dev/v1alpha1\nkind: Workload\nmetadata: {name: %s%s}\nspec: {cgroup: %s}\n", name, field, name))
 }
 
+func (h *benchHost) clock() time.Duration {
+	if h.live {
+		return kernel.Monotonic()
+	}
+	return h.now
+}
+
 // start creates the controller.
 func (h *benchHost) start() {
 	h.b.Helper()
@@ -212,7 +222,7 @@ func (h *benchHost) start() {
 	}
 	opts := Options{
 		ConfigFile: config, Config: cfg, Root: h.root, Now: time.Now,
-		Clock: func() time.Duration { return h.now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Clock: h.clock, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if err := opts.describeKernel(); err != nil {
 		h.b.Fatal(err)

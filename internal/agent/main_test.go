@@ -8,8 +8,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails when a test leaves a goroutine behind. In the child of a benchmark it runs the benchmark's viewers.
+// TestMain fails when a test leaves a goroutine behind. In the child of a benchmark it runs the benchmark's viewers, or
+// its load.
 func TestMain(m *testing.M) {
+	if part := os.Getenv(burnsPart); part != "" {
+		if err := burn(part); err != nil {
+			_, _ = os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		return
+	}
 	if address := os.Getenv(viewersOf); address != "" {
 		if err := look(address); err != nil {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")

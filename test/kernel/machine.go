@@ -41,6 +41,11 @@ func Wide(cores int) Machine {
 	return Machine{Name: "vm-wide", Sockets: 1, Dies: 1, Cores: cores, Threads: 1, Nodes: 1, MiB: 2048}
 }
 
+// Siblings returns a machine of so many cores of two threads that share an L3.
+func Siblings(cores int) Machine {
+	return Machine{Name: "vm-smt", Sockets: 1, Dies: 1, Cores: cores, Threads: 2, Nodes: 1, MiB: 2048}
+}
+
 // Machines returns the machines that `vm record` writes into testdata/machines.
 func Machines() []Machine {
 	return []Machine{

@@ -36,16 +36,24 @@ func runBenchmarks(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm bench", flag.ContinueOnError)
 	origin := flags.String("kernel", "own", "our own kernel, or the distribution's")
 	rounds := flags.Int("rounds", 8, "how often a benchmark runs its loop")
+	cores := flags.Int("cores", 0, "how many cores of two threads the machine has, in one L3; by default it has two NUMA nodes of two such cores")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() < 2 || *rounds < 1 {
 		return errNoTests
 	}
-	m := kernel.TwoNodes(3072)
-	m.Counted = true
+	if *cores < 0 || *cores > 32 { // CONFIG_NR_CPUS
+		return fmt.Errorf("-cores %d: 1 to 32", *cores)
+	}
+	vm := kernel.VM{Machine: kernel.TwoNodes(3072), Layout: "v2", Quiet: time.Hour}
+	if *cores > 0 {
+		// An emulated CPU runs until any CPU has a timer. With ticks at different times each CPU has a turn in a tick.
+		vm.Machine, vm.Arguments = kernel.Siblings(*cores), []string{"skew_tick=1"}
+	}
+	vm.Machine.Counted = true
 	cases := kernel.Cases{Package: flags.Arg(0), Tests: flags.Args()[1:], Rounds: *rounds}
-	return printTests(ctx, kernel.VM{Machine: m, Layout: "v2", Quiet: time.Hour}, *origin, cases)
+	return printTests(ctx, vm, *origin, cases)
 }
 
 // printTests runs tests in a VM with a kernel of an origin, and prints their output.
