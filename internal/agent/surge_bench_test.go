@@ -78,7 +78,7 @@ func burnThread(now *atomic.Pointer[part], at time.Time) {
 	for {
 		p := now.Load()
 		if p.of < 1 {
-			at = at.Add((time.Since(at)/burnPeriod + 1) * burnPeriod)
+			at = at.Add(time.Since(at).Truncate(burnPeriod) + burnPeriod)
 			select {
 			case <-time.After(time.Until(at)):
 			case <-p.over:
