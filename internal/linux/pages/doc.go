@@ -4,8 +4,9 @@
 // pages are present, in swap, or also mapped by other processes. move_pages without target nodes returns the node of
 // each page (look.go), or of a sample if the caller knows the node. move_pages with target nodes moves pages (move.go).
 //
-// numa_maps has the memory policy of a mapping and the size of its pages (policy.go). The package reads numa_maps one
-// mapping at a time, and only if pages have to move. For each line, the kernel counts every page of the mapping and
+// numa_maps has the memory policy of a mapping and the size of its pages (policy.go), and shows whether all of them are
+// present and unshared: pagemap then has nothing to add. The package reads numa_maps one mapping at a time, and only if
+// pages have to move. For each line, the kernel counts every page of the mapping and
 // holds the lock of the address space in the meantime.
 //
 // None of these interfaces accepts a pidfd. A process is therefore identified by its id and its start time, which the

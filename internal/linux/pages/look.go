@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const (
@@ -49,6 +50,9 @@ const (
 	sampled = 64
 )
 
+// stretch returns where the stretch of a mapping ends that begins at an address. It never ends within a huge page.
+func (m *Mapping) stretch(from uint64) uint64 { return min(m.End, (from+Stretch)/HugeSize*HugeSize) }
+
 // Look reads the state of a mapping's pages from an address on, at each address where a page of the given size begins.
 // It returns the address where it stopped. It skips mappings without movable pages.
 func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
@@ -61,7 +65,7 @@ func (p *Process) Look(m Mapping, from uint64, size int64, s *Seen) (next uint64
 // Pages is Look without the nodes.
 func (p *Process) Pages(m Mapping, from uint64, size int64, s *Seen) (next uint64, err error) {
 	s.Addresses, s.Nodes, s.Others, s.Swapped = s.Addresses[:0], s.Nodes[:0], s.Others[:0], 0
-	next = min(m.End, (from+Stretch)/HugeSize*HugeSize) // Pages never ends within a huge page.
+	next = m.stretch(from)
 	if m.Kind == File || m.Kind == Device || m.Kind == Reserved {
 		return m.End, nil
 	}
@@ -85,6 +89,28 @@ func (p *Process) Pages(m Mapping, from uint64, size int64, s *Seen) (next uint6
 	return next, nil
 }
 
+// Assume is Pages for a mapping of which every base page is present and no other process has any mapped. It asks nobody:
+// Locate shows at each page that it asks for whether it is still there.
+func (s *Seen) Assume(m *Mapping, from uint64) (next uint64) {
+	next = m.stretch(from)
+	n := int((next - from) / Size)
+	s.Addresses, s.Nodes, s.Swapped = slices.Grow(s.Addresses[:0], n)[:n], s.Nodes[:0], 0
+	s.Others = slices.Grow(s.Others[:0], n)[:n]
+	clear(s.Others)
+	for i := range s.Addresses {
+		s.Addresses[i] = from + uint64(i)*Size
+	}
+	return next
+}
+
+// Run returns where the pages end that begin with page i, are on one node, and are all or none mapped by others.
+func (s *Seen) Run(i int) (end int) {
+	node, others := s.Nodes[i], s.Others[i]
+	for end = i + 1; end < len(s.Nodes) && s.Nodes[end] == node && s.Others[end] == others; end++ {
+	}
+	return end
+}
+
 // Locate finds the nodes of the pages that Pages found. If the caller knows that the pages which only this process has
 // mapped are on one node, Locate asks for a sample of them instead of all. It asks for all if a page of the sample is on
 // another node.
@@ -104,6 +130,19 @@ func (p *Process) Sample(s *Seen) ([]int32, error) {
 	s.asked = s.asked[:0]
 	for i := 0; i < len(s.Addresses); i += s.every() {
 		s.asked = append(s.asked, s.Addresses[i])
+	}
+	var err error
+	s.answers, err = p.Where(s.asked, s.answers)
+	return s.answers, err
+}
+
+// Glance returns the nodes of some addresses of a mapping's stretch from an address on, and a negative number where no
+// page is present. The next call of the process reuses it.
+func (p *Process) Glance(m *Mapping, from uint64, s *Seen) ([]int32, error) {
+	next := m.stretch(from)
+	s.asked = s.asked[:0]
+	for a := from; a < next; a += max(Size, (next-from)/sampled/Size*Size) {
+		s.asked = append(s.asked, a)
 	}
 	var err error
 	s.answers, err = p.Where(s.asked, s.answers)

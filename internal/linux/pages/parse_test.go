@@ -136,7 +136,7 @@ func TestParsePolicy(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]Policy{
 		"00400000 default":                                                  {Start: 0x400000},
-		"7f00 local anon=1 N0=1 kernelpagesize_kB=4":                        {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096}},
+		"7f00 local anon=1 N0=1 kernelpagesize_kB=4":                        {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096}, Anonymous: 4096},
 		"7f00 bind:0 file=/x huge":                                          {Start: 0x7f00, Own: true, Rebinds: true, Huge: true, File: true},
 		"7f00 prefer (many):0-1 anon=1":                                     {Start: 0x7f00, Own: true, Rebinds: true},
 		"7f00 prefer (many)=static:0-1 anon=1":                              {Start: 0x7f00, Own: true},
@@ -149,13 +149,15 @@ func TestParsePolicy(t *testing.T) {
 		"7f00 bind:0 file=/x=relative":                                      {Start: 0x7f00, Own: true, Rebinds: true, File: true},
 		"7f00 bind:0 file=/x=static":                                        {Start: 0x7f00, Own: true, Rebinds: true, File: true},
 		"7f00 default file=/anon_hugepage huge N1=2 kernelpagesize_kB=2048": {Start: 0x7f00, Huge: true, File: true, PageSize: 2 << 20, Bytes: []int64{0, 4 << 20}},
-		"7f00 default stack anon=3 N0=1 N2=2 kernelpagesize_kB=4":           {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096, 0, 8192}},
+		"7f00 default stack anon=3 N0=1 N2=2 kernelpagesize_kB=4":           {Start: 0x7f00, PageSize: 4096, Bytes: []int64{4096, 0, 8192}, Anonymous: 12288},
+		"7f00 default anon=2 dirty=2 mapmax=1 N0=2 kernelpagesize_kB=4":     {Start: 0x7f00, PageSize: 4096, Bytes: []int64{8192}, Anonymous: 8192},
+		"7f00 default anon=2 mapmax=10 N0=2 kernelpagesize_kB=4":            {Start: 0x7f00, PageSize: 4096, Bytes: []int64{8192}, Anonymous: 8192, Shared: true},
 	} {
 		if start, got, err := parsePolicy(line); err != nil || start != want.Start || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %x, %+v, %v, want %+v", line, start, got, err, want)
 		}
 	}
-	for _, line := range []string{"", "7f00", "xyz default", "7f00 default kernelpagesize_kB=-4", "7f00 default N0=x", "7f00 default N1024=1", "7f00 default N-1=1"} {
+	for _, line := range []string{"", "7f00", "xyz default", "7f00 default kernelpagesize_kB=-4", "7f00 default N0=x", "7f00 default N1024=1", "7f00 default N-1=1", "7f00 default anon=x", "7f00 default mapmax=-1"} {
 		if _, _, err := parsePolicy(line); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", line, err)
 		}

@@ -38,9 +38,29 @@ type Policy struct {
 	Huge     bool
 	// File is true if the mapping is of a file. Bytes may then include page cache.
 	File bool
+	// Anonymous is the size of the mapping's anonymous pages. Shared is true if several page tables have a page of the
+	// mapping, or one page table has it several times. Neither counts pages in swap, or pages that are moving.
+	Anonymous int64
+	Shared    bool
 	// Assumed is true if this mapping, or an earlier one, is too large to be read. The policy is then that of the
 	// process.
 	Assumed bool
+}
+
+// Fills reports whether, when the kernel counted, every page of the mapping was present and anonymous, and no other
+// process had any of them mapped. This is the state for which pagemap has an entry with the bits present and exclusive
+// at each address. Both count the same mappings of the same pages (fs/proc/task_mmu.c: gather_stats and
+// pte_to_pagemap_entry). They differ for a huge page: numa_maps counts the mappings of its first page only, and other
+// processes may have later pages mapped. The kernel refuses to move that huge page. m is the mapping as maps showed it.
+func (p *Policy) Fills(m *Mapping) bool {
+	if m.Kind != Private || p.Start != m.Start || p.Huge || p.File || p.Shared || p.PageSize != Size {
+		return false
+	}
+	var all int64
+	for _, bytes := range p.Bytes {
+		all += bytes
+	}
+	return all == p.Anonymous && uint64(all) == m.End-m.Start
 }
 
 // Policies reads the policies of a process, in the order of addresses. It is for one walk.
@@ -125,17 +145,19 @@ func parsePolicy(line string) (start uint64, p Policy, err error) {
 	p.Start, p.Own = start, fields[1] != "default" && fields[1] != "local"
 	p.Rebinds = p.Own && !strings.Contains(modeOf(fields), "=static")
 	p.Relative = p.Own && strings.Contains(modeOf(fields), "=relative")
+	numbers := map[string]int64{"kernelpagesize_kB": 0, "anon": 0, "mapmax": 0}
 	for _, f := range fields[2:] {
 		p.Huge = p.Huge || f == "huge"
 		p.File = p.File || strings.HasPrefix(f, "file=")
-		if size, ok := strings.CutPrefix(f, "kernelpagesize_kB="); ok {
-			kib, err := parseNumber(size)
-			if err != nil {
+		name, text, _ := strings.Cut(f, "=")
+		if _, known := numbers[name]; known {
+			if numbers[name], err = parseNumber(text); err != nil {
 				return 0, Policy{}, err
 			}
-			p.PageSize = kib << 10
 		}
 	}
+	p.PageSize = numbers["kernelpagesize_kB"] << 10
+	p.Anonymous, p.Shared = numbers["anon"]*p.PageSize, numbers["mapmax"] > 1
 	p.Bytes, err = parseOnNodes(fields[2:], p.PageSize)
 	return start, p, err
 }

@@ -161,3 +161,38 @@ func TestMoveAsksAgain(t *testing.T) {
 		t.Errorf("%v, %v", fates, err)
 	}
 }
+
+// TestFills checks which lines of numa_maps say that each page of a mapping is present, anonymous and unshared.
+func TestFills(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		"10000 default anon=4 dirty=4 N0=4 kernelpagesize_kB=4":                 true,
+		"10000 default anon=4 dirty=4 N0=1 N1=3 kernelpagesize_kB=4":            true,
+		"10000 bind:0 heap anon=4 dirty=4 active=1 N0=4 kernelpagesize_kB=4":    true,
+		"10000 default anon=4 dirty=4 swapcache=2 N0=4 kernelpagesize_kB=4":     true, // a copy in swap too
+		"10000 default anon=4 dirty=4 mapmax=2 N0=4 kernelpagesize_kB=4":        false,
+		"10000 default anon=3 dirty=3 N0=3 kernelpagesize_kB=4":                 false, // in swap, absent or moving
+		"10000 default anon=5 dirty=5 N0=5 kernelpagesize_kB=4":                 false, // it grew
+		"10000 default anon=3 mapped=4 N0=4 kernelpagesize_kB=4":                false,
+		"10000 default file=/x anon=4 dirty=4 N0=4 kernelpagesize_kB=4":         false,
+		"10000 default file=/x huge anon=1 dirty=1 N0=1 kernelpagesize_kB=2048": false,
+		"10000 default huge anon=4 dirty=4 N0=4 kernelpagesize_kB=4":            false,
+		"10000 default anon=1 dirty=1 N0=1 kernelpagesize_kB=16":                false,
+		"11000 default anon=4 dirty=4 N0=4 kernelpagesize_kB=4":                 false,
+		"10000 default": false,
+	} {
+		_, policy, err := parsePolicy(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := Mapping{Start: 0x10000, End: 0x10000 + 4*Size, Kind: Private}
+		if got := policy.Fills(&m); got != want {
+			t.Errorf("%q: %t", line, got)
+		}
+		for _, kind := range []Kind{File, Shared, Huge, Reserved, Device} {
+			if m.Kind = kind; policy.Fills(&m) {
+				t.Errorf("%q: a mapping of kind %d", line, kind)
+			}
+		}
+	}
+}

@@ -148,16 +148,20 @@ func TestFewAreAsked(t *testing.T) {
 	const n = 6 * stretch
 	for name, test := range map[string]struct {
 		parts        []part
-		all, sampled int // stretches that are asked for as a whole, and by a sample
+		all, sampled int  // stretches that are asked for as a whole, and by a sample
+		pagemap      bool // pagemap is needed too
 	}{
-		"all of it is remote":        {[]part{{n: n, node: 1}}, 0, 6},
-		"the beginning is local":     {[]part{{n: stretch / 2}, {n: n - stretch/2, node: 1}}, 1, 5},
-		"the rest is local":          {[]part{{n: stretch / 2, node: 1}, {n: n - stretch/2}}, 1, 5},
-		"one page at the end":        {[]part{{n: n - 1, node: 1}, {n: 1}}, 6, 0},
-		"the other half all over it": {[]part{{n: n, node: 1, every: 2}}, 6, 0},
-		"two remote nodes":           {[]part{{n: n / 2, node: 1}, {n: n / 2, node: 2}}, 3, 3},
-		"a mapping before it":        {[]part{{n: n, node: 1}}, 0, 6},
-		"of a file":                  {[]part{{n: 1, node: 1, kind: "file"}, {n: n - 1, node: 1}}, 6, 0},
+		"all of it is remote":        {[]part{{n: n, node: 1}}, 0, 6, false},
+		"the beginning is local":     {[]part{{n: stretch / 2}, {n: n - stretch/2, node: 1}}, 1, 5, false},
+		"the rest is local":          {[]part{{n: stretch / 2, node: 1}, {n: n - stretch/2}}, 1, 5, false},
+		"one page at the end":        {[]part{{n: n - 1, node: 1}, {n: 1}}, 6, 0, false},
+		"the other half all over it": {[]part{{n: n, node: 1, every: 2}}, 6, 0, false},
+		"two remote nodes":           {[]part{{n: n / 2, node: 1}, {n: n / 2, node: 2}}, 3, 3, false},
+		"a mapping before it":        {[]part{{n: n, node: 1}}, 0, 6, false},
+		"of a file":                  {[]part{{n: 1, node: 1, kind: "file"}, {n: n - 1, node: 1}}, 6, 0, true},
+		"a page is absent":           {[]part{{n: n - 2, node: 1}, {n: 1, kind: "absent"}, {n: 1, node: 1}}, 0, 6, true},
+		"a page is in swap":          {[]part{{n: n - 2, node: 1}, {n: 1, kind: "swapped"}, {n: 1, node: 1}}, 0, 6, true},
+		"a page is shared":           {[]part{{n: n - 2, node: 1}, {n: 1, node: 1, kind: "shared"}, {n: 1, node: 1}}, 0, 6, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -173,6 +177,14 @@ func TestFewAreAsked(t *testing.T) {
 				r := run(t, f, order(t, f))
 				if f.splits > 0 || r.Outcome != locality.Completed || f.on(1)[0] < n-1 {
 					t.Errorf("%+v, pages %v", r, f.on(1))
+				}
+				if (f.entries >= n) != test.pagemap {
+					t.Errorf("read %d entries of pagemap for %d pages", f.entries, n)
+				}
+				for _, c := range f.calls {
+					if c.stray+c.shared > 0 {
+						t.Errorf("a call with pages that cannot move: %+v", c)
+					}
 				}
 				least := len(before.folios) + 64 + test.all*stretch + test.sampled*64
 				if most := least + 2*n/512; f.asked < least-1 || f.asked > most {
@@ -206,4 +218,60 @@ func TestPagesChangeAfterTheCensus(t *testing.T) {
 			t.Errorf("found %d pages and moved %d, want %d", r.Found, r.Bytes()/pages.Size, want)
 		}
 	})
+}
+
+// TestFullMappingChanges checks what happens to a mapping that numa_maps showed full and unshared. While its first pages
+// move, a fork or KSM shares later pages, or they leave. A shared page stays, no page counts as moved that did not
+// move, and the pass reads pagemap after the first call with such pages.
+func TestFullMappingChanges(t *testing.T) {
+	t.Parallel()
+	const n, kept = 30 * stretch, 12 * stretch // the first eight stretches are in the first call
+	for name, test := range map[string]struct {
+		change func(m *mapping, at uint64)
+		left   locality.Left
+	}{
+		"shared": {func(m *mapping, at uint64) { m.folios[at].shared = true }, locality.LeftShared},
+		"swapped": {func(m *mapping, at uint64) {
+			m.swapped[at] = true
+			delete(m.folios, at)
+		}, locality.LeftSwapped},
+		"absent": {func(m *mapping, at uint64) { delete(m.folios, at) }, ""},
+	} {
+		for every, name := range map[int]string{1: name, 7: name + " now and then"} {
+			t.Run(name, func(t *testing.T) {
+				bubble(t, func(t *testing.T, f *fake, o mover.Order) {
+					p, changed := f.add(1, n, 1), map[uint64]*folio{}
+					f.before = func(call int) {
+						f.mu.Lock()
+						defer f.mu.Unlock()
+						m := p.mappings[0]
+						for i := kept; call == 0 && i < n; i += every {
+							at := m.start + uint64(i)*pages.Size
+							changed[at] = m.folios[at]
+							test.change(m, at)
+						}
+					}
+					r := run(t, f, o)
+					for at, g := range changed {
+						if g.node != 1 {
+							t.Fatalf("the page at %x moved", at)
+						}
+					}
+					tried := int64(0) // not excluded before a call
+					for _, c := range f.calls {
+						tried += int64(c.stray + c.shared)
+					}
+					if moved := r.Bytes() / pages.Size; moved != int64(n-len(changed)) || r.Outcome != locality.Completed {
+						t.Errorf("moved %d pages: %+v", moved, r)
+					}
+					if seen := r.Left[test.left] + r.Left[locality.LeftGone]; seen < int64(len(changed)) && test.left != "" {
+						t.Errorf("%d pages have changed: %+v", len(changed), r)
+					}
+					if most := int64(9 * stretch); tried > most {
+						t.Errorf("%d pages were tried in vain, of %d", tried, len(changed))
+					}
+				})
+			})
+		}
+	}
 }

@@ -44,8 +44,10 @@ type fake struct {
 	// refuse, if set, is the error of each call and each file that concerns a process.
 	refuse error
 	// uncounted hides the number of pages by node in numa_maps. asked counts the pages whose node was only read.
+	// entries counts the entries of pagemap that were read.
 	uncounted bool
 	asked     int
+	entries   int
 }
 
 // move is the number of base pages that a call moved, and the time at which the call began.
@@ -58,6 +60,7 @@ type move struct {
 type call struct {
 	pid, node, n int
 	stray        int // pages that do not belong in the list: absent, or already there
+	shared       int // pages that the call leaves because others have them mapped
 }
 
 type node struct {
@@ -325,7 +328,7 @@ func (f *fake) Open(name string) (fs.File, error) {
 			if m.inode == poolInode {
 				size, pool = 2048, " huge"
 			}
-			fmt.Fprintf(&text, "%08x %s%s anon=1%s kernelpagesize_kB=%d\n", m.start, m.policy, pool, f.count(m, int64(size/4)), size)
+			fmt.Fprintf(&text, "%08x %s%s%s kernelpagesize_kB=%d\n", m.start, m.policy, pool, f.count(m, int64(size/4)), size)
 		case "smaps":
 			kib := 0
 			for _, g := range m.folios {
@@ -339,20 +342,28 @@ func (f *fake) Open(name string) (fs.File, error) {
 	return &file{Reader: strings.NewReader(text.String()), p: p, f: f, locks: true}, nil
 }
 
-// count returns the pages of a mapping by node, and its file, as numa_maps does.
+// count returns the pages of a mapping by node, how many of them are anonymous, whether any is shared, and the file of
+// the mapping, as numa_maps does.
 func (f *fake) count(m *mapping, each int64) string {
 	if f.uncounted {
-		return " N0=1"
+		return ""
 	}
-	text, on := "", map[int]int64{}
+	file, shared, anonymous, on := "", "", int64(0), map[int]int64{}
 	for at, g := range m.folios {
-		if !g.zero && !m.swapped[at] {
-			on[g.node]++
+		if g.zero || m.swapped[at] {
+			continue
 		}
+		on[g.node]++
 		if g.file {
-			text = " file=/f"
+			file = " file=/f"
+		} else {
+			anonymous++
+		}
+		if g.shared {
+			shared = " mapmax=2"
 		}
 	}
+	text := fmt.Sprintf("%s anon=%d%s", file, anonymous/each, shared)
 	for _, node := range slices.Sorted(maps.Keys(on)) {
 		text += fmt.Sprintf(" N%d=%d", node, on[node]/each)
 	}
@@ -413,6 +424,7 @@ func (o *file) ReadAt(buf []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	defer o.f.pass(time.Duration(len(buf)/8) * o.f.look)
+	o.f.entries += len(buf) / 8
 	clear(buf)
 	first := uint64(off) / 8 * pages.Size
 	for _, m := range o.p.mappings {
@@ -489,7 +501,7 @@ func (f *fake) MovePages(tid int, addresses []uint64, nodes, status []int32, fla
 	began, had := time.Now(), f.nodes[to].free
 	n, err := m.run(addresses, flags)
 	f.moves = append(f.moves, move{began, had - f.nodes[to].free})
-	f.calls = append(f.calls, call{pid: tid, node: to, n: len(addresses), stray: m.stray})
+	f.calls = append(f.calls, call{pid: tid, node: to, n: len(addresses), stray: m.stray, shared: m.shared})
 	f.pass(f.cost * time.Duration(len(addresses)))
 	return n, err
 }
@@ -522,6 +534,7 @@ type migration struct {
 	start    int
 	isolated map[*folio]bool
 	stray    int
+	shared   int
 }
 
 func (m *migration) run(addresses []uint64, flags int) (int, error) {
@@ -537,6 +550,7 @@ func (m *migration) run(addresses []uint64, flags int) (int, error) {
 			m.stray++
 		case g.shared && flags&4 == 0:
 			s = -int32(syscall.EACCES)
+			m.shared++
 		case g.stuck || m.isolated[g]:
 			s = -int32(syscall.EBUSY)
 		default:

@@ -302,6 +302,9 @@ func (p *pass) settle(l lot, list []page) (s sent) {
 			s.stayed = append(s.stayed, list[i])
 		}
 	}
+	if gone+held > 0 {
+		p.walk.census.change()
+	}
 	size := list[0].size()
 	s.moved = int(there * size / pages.Size)
 	if !l.heads {

@@ -76,7 +76,7 @@ func TestTimes(t *testing.T) {
 		spread(f.add(1, 0, 1), 200_000, 1, 57)
 		r := run(t, f, o)
 		const sample = 64 * time.Microsecond
-		if took := r.Ended - r.Started; r.Called+r.Looked != took || r.Looked != 400*time.Millisecond+sample || r.Called != 228*time.Millisecond {
+		if took := r.Ended - r.Started; r.Called+r.Looked != took || r.Looked != 200*time.Millisecond+sample || r.Called != 228*time.Millisecond {
 			t.Errorf("%s: %+v", took, r)
 		}
 	})

@@ -69,10 +69,17 @@ type walk struct {
 // whole. Pages whose node is not known need the query: after a call that moves pages, a page that was there before looks
 // like a page that moved. It would also end a batch of the kernel. If a stretch shows more pages of a node than were
 // counted, the mapping has changed, and all its later pages need the query.
+//
+// Where numa_maps shows that all pages of the mapping are present and unshared, pagemap has nothing to add, and a stretch
+// is all of its addresses. Pages may be shared, freed or swapped out in the meantime, as they may after a look at
+// pagemap. The query shows pages that are gone, and the call that moves pages leaves those that another process has
+// mapped by then (MPOL_MF_MOVE). After either, later stretches need pagemap.
 type census struct {
 	// seen are the pages that stretches showed, by node, and counted the pages of the mapping by numa_maps.
 	seen, counted []int64
 	sampled       bool // a stretch of the mapping was sampled
+	full          bool // all pages of the mapping are present, and only this process has them mapped
+	changed       bool // this is no longer so
 }
 
 // count reads the census of a mapping from its policy, if all pages of the mapping are anonymous base pages or
@@ -81,23 +88,24 @@ func (c *census) count(m *pages.Mapping, policy *pages.Policy) {
 	if m.Kind != pages.Private || policy.Start != m.Start || policy.Own || policy.Huge || policy.File || policy.PageSize != pages.Size {
 		return
 	}
-	c.counted = c.counted[:0]
+	c.counted, c.full = c.counted[:0], !c.changed && policy.Fills(m)
 	for _, bytes := range policy.Bytes {
 		c.counted = append(c.counted, bytes/pages.Size)
 	}
 }
 
-// see adds the pages of a stretch.
-func (c *census) see(nodes []int32, each int64) {
-	for _, node := range nodes {
-		if node < 0 {
-			continue
-		}
-		for int(node) >= len(c.seen) {
-			c.seen = append(c.seen, 0)
-		}
-		c.seen[node] += each
+// change ends what numa_maps says about sharing and presence.
+func (c *census) change() { c.full, c.changed = false, true }
+
+// see adds base pages of a stretch, by their node.
+func (c *census) see(node int32, n int64) {
+	if node < 0 {
+		return
 	}
+	for int(node) >= len(c.seen) {
+		c.seen = append(c.seen, 0)
+	}
+	c.seen[node] += n
 }
 
 // rest returns the node that all pages are on that were not seen yet, or pages.Unknown.
@@ -256,10 +264,7 @@ func (p *pass) look() error {
 		}
 		size = max(cmp.Or(policy.PageSize, m.PageSize), pages.HugeSize)
 	}
-	next, err := w.process.Pages(*m, from, size, &w.seen)
-	if err == nil {
-		err = p.locate(m)
-	}
+	next, err := p.find(m, from, size)
 	if err != nil {
 		return err
 	}
@@ -267,12 +272,54 @@ func (p *pass) look() error {
 	if again, err := p.take(m, size); again || err != nil {
 		return err
 	}
-	w.census.see(w.seen.Nodes, size/pages.Size)
 	if w.from = next; next >= m.End {
 		w.at, w.from = w.at+1, 0
 		w.census.next()
 	}
 	return nil
+}
+
+// find finds the pages of a mapping's next stretch, and their nodes.
+func (p *pass) find(m *pages.Mapping, from uint64, size int64) (next uint64, err error) {
+	w := &p.walk
+	if err = p.glance(m, from); err != nil {
+		return from, err
+	}
+	if w.census.full {
+		next = w.seen.Assume(m, from)
+		if err = w.process.Locate(w.census.rest(), &w.seen); err != nil || slices.Min(w.seen.Nodes) >= 0 {
+			return next, err
+		}
+		w.census.change()
+	}
+	if next, err = w.process.Pages(*m, from, size, &w.seen); err == nil {
+		err = p.locate(m)
+	}
+	return next, err
+}
+
+// glance asks for the nodes of a few addresses of a mapping before its first stretch. If a page is remote, its policy
+// is needed anyway, and the census may show that pagemap is not.
+func (p *pass) glance(m *pages.Mapping, from uint64) error {
+	w := &p.walk
+	if w.census.sampled || m.Kind != pages.Private || from != m.Start || m.End-m.Start < fewest*pages.Size {
+		return nil
+	}
+	nodes, err := w.process.Glance(m, from, &w.seen)
+	if err != nil || !slices.ContainsFunc(nodes, p.order.remote) {
+		return err
+	}
+	return p.countAll(m)
+}
+
+// countAll reads the policy of a mapping with remote pages, and the census with it.
+func (p *pass) countAll(m *pages.Mapping) error {
+	policy, err := p.policy(m.Start)
+	if err == nil {
+		p.walk.census.sampled = true
+		p.walk.census.count(m, &policy)
+	}
+	return err
 }
 
 // locate finds the nodes of a stretch's pages. If a sample of the mapping's first stretch has a remote page, it reads the
@@ -286,11 +333,9 @@ func (p *pass) locate(m *pages.Mapping) error {
 			return err
 		}
 		if slices.ContainsFunc(sample, p.order.remote) {
-			policy, err := p.policy(m.Start)
-			if err != nil {
+			if err := p.countAll(m); err != nil {
 				return err
 			}
-			w.census.count(m, &policy)
 		}
 	}
 	return w.process.Locate(w.census.rest(), &w.seen)
@@ -302,7 +347,7 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	w := &p.walk
 	each, order := size/pages.Size, uint8(bits.Len64(uint64(size/pages.Size))-1)
 	var policy pages.Policy
-	if i := slices.IndexFunc(w.seen.Nodes, p.order.remote); i >= 0 {
+	if slices.ContainsFunc(w.seen.Nodes, p.order.remote) {
 		if policy, err = p.policy(m.Start); err != nil {
 			return false, err
 		}
@@ -314,25 +359,46 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	}
 	p.report.Found += w.seen.Swapped
 	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
-	for i, node := range w.seen.Nodes {
-		if !p.order.remote(node) {
+	for i, end := 0, 0; i < len(w.seen.Nodes); i = end {
+		end = w.seen.Run(i)
+		first, n := page{order: order, node: w.seen.Nodes[i], shared: w.seen.Others[i]}, int64(end-i)*each
+		w.census.see(first.node, n)
+		if !p.order.remote(first.node) {
 			continue
 		}
-		p.report.Found += each
-		switch {
-		case policy.Own:
-			p.report.leave(locality.LeftPolicy, each)
-		case len(p.targets[int(node)]) == 0:
-			p.report.leave(locality.LeftTier, each)
-		case w.held[m.Start]:
-			p.report.leave(locality.LeftPinned, each)
-		case w.seen.Others[i] && (m.Memory == "" || m.Kind != pages.Shared):
-			p.report.leave(locality.LeftShared, each)
-		default:
-			p.batch = append(p.batch, page{address: w.seen.Addresses[i], order: order, node: node, shared: w.seen.Others[i]})
+		p.report.Found += n
+		if why := p.stays(m, first, &policy); why != "" {
+			p.report.leave(why, n)
+		} else {
+			p.add(first, w.seen.Addresses[i:end])
 		}
 	}
 	return false, nil
+}
+
+// stays returns why a remote page of a mapping stays, or nothing if it may move.
+func (p *pass) stays(m *pages.Mapping, g page, policy *pages.Policy) locality.Left {
+	switch {
+	case policy.Own:
+		return locality.LeftPolicy
+	case len(p.targets[int(g.node)]) == 0:
+		return locality.LeftTier
+	case p.walk.held[m.Start]:
+		return locality.LeftPinned
+	case g.shared && (m.Memory == "" || m.Kind != pages.Shared):
+		return locality.LeftShared
+	}
+	return ""
+}
+
+// add adds pages that are equal except for their addresses to the batch.
+func (p *pass) add(first page, addresses []uint64) {
+	have := len(p.batch)
+	p.batch = slices.Grow(p.batch, len(addresses))[:have+len(addresses)]
+	for i, a := range addresses {
+		first.address = a
+		p.batch[have+i] = first
+	}
 }
 
 // policy returns the memory policy of the mapping that begins at an address.
