@@ -165,16 +165,18 @@ func (p *Process) confirm(on int32, s *Seen) (known bool, err error) {
 	if s.answers, err = p.Where(s.asked, s.answers); err != nil {
 		return false, err
 	}
-	left := s.answers
-	for i := range s.Addresses {
-		node := on
-		if s.Others[i] || i%every == 0 {
-			node, left = left[0], left[1:]
+	s.Nodes = slices.Grow(s.Nodes, len(s.Addresses))[:len(s.Addresses)]
+	for i := range s.Nodes {
+		s.Nodes[i] = on
+	}
+	for i, left := 0, s.answers; len(left) > 0; i++ {
+		if !s.Others[i] && i%every != 0 {
+			continue
 		}
-		if node != on && !s.Others[i] {
+		if left[0] != on && !s.Others[i] {
 			return false, nil
 		}
-		s.Nodes = append(s.Nodes, node)
+		s.Nodes[i], left = left[0], left[1:]
 	}
 	return true, nil
 }

@@ -43,10 +43,7 @@ func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fate
 	if err := p.Alive(); err != nil {
 		return v.gone(fates, err)
 	}
-	v.nodes, v.status = slices.Grow(v.nodes[:0], len(addresses)), slices.Grow(v.status[:0], len(addresses))
-	for range addresses {
-		v.nodes, v.status = append(v.nodes, int32(node)), append(v.status, unwritten)
-	}
+	v.nodes, v.status = filled(v.nodes, len(addresses), int32(node)), filled(v.status, len(addresses), unwritten)
 	flags := moveOwn
 	if shared {
 		flags = moveAll
@@ -76,6 +73,15 @@ func (v *Mover) Move(p *Process, addresses []uint64, node int, shared bool, fate
 		return v.gone(fates, dead)
 	}
 	return err
+}
+
+// filled returns n times a value, in the memory of a list.
+func filled(list []int32, n int, value int32) []int32 {
+	list = slices.Grow(list[:0], n)[:n]
+	for i := range list {
+		list[i] = value
+	}
+	return list
 }
 
 // ask reads the nodes of the pages for which the kernel wrote no status.

@@ -288,7 +288,7 @@ func (p *pass) once(ctx context.Context, l lot, list []page) (sent, error) {
 // settle counts the pages of a call, all of one size, by their fates. Heads are counted with their blocks.
 func (p *pass) settle(l lot, list []page) (s sent) {
 	var there, gone, held int64
-	for i, f := range p.fates {
+	for i, f := range p.sent.fates {
 		switch f {
 		case pages.There:
 			there++
@@ -330,16 +330,19 @@ func (p *pass) counted(pair locality.Pair, size, n int64) {
 
 // call makes one call, and counts its pages unless it failed. A dry run makes no call, and counts all pages as moved.
 func (p *pass) call(l lot, list []page) (s sent, err error) {
-	p.list, p.fates = slices.Grow(p.list[:0], len(list)), slices.Grow(p.fates[:0], len(list))
-	for _, g := range list {
-		p.list, p.fates = append(p.list, g.address), append(p.fates, pages.There)
+	p.sent.list, p.sent.fates = slices.Grow(p.sent.list[:0], len(list))[:len(list)], slices.Grow(p.sent.fates[:0], len(list))[:len(list)]
+	for i := range list {
+		p.sent.list[i] = list[i].address
 	}
 	if p.order.DryRun {
+		for i := range p.sent.fates {
+			p.sent.fates[i] = pages.There
+		}
 		p.taken[stock{l.pair.To, l.size}] += int64(len(list)) * l.size
 		return p.settle(l, list), nil
 	}
 	began := p.m.opts.Clock()
-	err = p.m.calls.Move(p.walk.process, p.list, l.pair.To, list[0].shared, p.fates)
+	err = p.m.calls.Move(p.walk.process, p.sent.list, l.pair.To, list[0].shared, p.sent.fates)
 	took := p.m.opts.Clock() - began
 	if err == nil || errors.Is(err, pages.ErrNoMemory) {
 		s = p.settle(l, list)

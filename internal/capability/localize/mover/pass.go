@@ -42,8 +42,12 @@ type pass struct {
 	starved bool                  // a call for the list found no memory
 	budget  int64                 // bytes left of the turn
 	batch   []page                // pages to move
-	fates   []pages.Fate
-	list    []uint64
+	uniform bool                  // the batch is of one lot, in the order of addresses
+	// sent are the pages of the last call, and their fates.
+	sent struct {
+		list  []uint64
+		fates []pages.Fate
+	}
 	// kept is reused memory for lists, which are long.
 	kept struct{ batch, single []page }
 }
@@ -180,16 +184,20 @@ func (p *pass) exited(err error) {
 // place moves the batch, the pages of each node to its first target with room, larger pages first. With an error the
 // batch is the undecided pages.
 func (p *pass) place(ctx context.Context) error {
-	slices.SortFunc(p.batch, func(a, b page) int {
-		if larger := b.lot() - a.lot(); larger != 0 {
-			return larger
-		}
-		return cmp.Compare(a.address, b.address)
-	})
+	if !p.uniform {
+		slices.SortFunc(p.batch, func(a, b page) int {
+			if larger := b.lot() - a.lot(); larger != 0 {
+				return larger
+			}
+			return cmp.Compare(a.address, b.address)
+		})
+	}
 	for len(p.batch) > 0 {
 		first := p.batch[0]
-		from := int(first.node)
-		n := slices.IndexFunc(p.batch, func(g page) bool { return g.lot() != first.lot() })
+		from, n := int(first.node), -1
+		if !p.uniform {
+			n = slices.IndexFunc(p.batch, func(g page) bool { return g.lot() != first.lot() })
+		}
 		if n < 0 {
 			n = len(p.batch)
 		}
@@ -199,7 +207,7 @@ func (p *pass) place(ctx context.Context) error {
 		}
 		rest, err := p.toTargets(ctx, from, list)
 		if err != nil {
-			p.batch = slices.Concat(rest, p.batch[n:])
+			p.batch, p.uniform = slices.Concat(rest, p.batch[n:]), false
 			return err
 		}
 		p.batch = p.batch[n:]

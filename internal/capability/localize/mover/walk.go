@@ -184,7 +184,7 @@ func (w *walk) spare(held, list []page) (all, rest []page) {
 func (p *pass) collect(ctx context.Context) (bool, error) {
 	w, want := &p.walk, p.pace.Ahead()
 	p.kept.batch = slices.Grow(p.kept.batch[:0], want+pages.Stretch/pages.Size)
-	p.batch = p.kept.batch
+	p.batch, p.uniform = p.kept.batch, true
 	if w.process == nil {
 		if more, err := p.enter(); !more || err != nil {
 			return more, err
@@ -394,6 +394,7 @@ func (p *pass) stays(m *pages.Mapping, g page, policy *pages.Policy) locality.Le
 // add adds pages that are equal except for their addresses to the batch.
 func (p *pass) add(first page, addresses []uint64) {
 	have := len(p.batch)
+	p.uniform = p.uniform && (have == 0 || p.batch[0].lot() == first.lot())
 	p.batch = slices.Grow(p.batch, len(addresses))[:have+len(addresses)]
 	for i, a := range addresses {
 		first.address = a
