@@ -39,6 +39,8 @@ type stage struct {
 	// asked counts the pages whose node was only read.
 	asked atomic.Int64
 	mover *mover.Mover
+	// every is how often done asks whether a pass is done.
+	every time.Duration
 	dir   string // of the group
 	order mover.Order
 	nodes int
@@ -50,7 +52,7 @@ func newStage(t testing.TB) *stage {
 	if os.Getuid() != 0 {
 		t.Skip("only root makes groups; runs in the VM: make verify-kernels")
 	}
-	s := &stage{TB: t}
+	s := &stage{TB: t, every: 20 * time.Millisecond}
 	host, err := s.open()
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +185,7 @@ func (s *stage) done() mover.Report {
 		select {
 		case <-s.Context().Done():
 			s.Fatal("the pass does not end")
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(s.every):
 		}
 	}
 }
@@ -568,9 +570,10 @@ func swapOn(t *testing.T) {
 }
 
 // BenchmarkPass compares passes with bare loops that make the same calls on the same pages. It measures a pass without
-// the search for pages, and the whole pass. Bare calls move the pages back, and the order alternates.
+// the search for pages, and the whole pass. Bare calls move the pages back, and the order alternates. It asks for the
+// end of a pass as rarely as berth memory migrate does.
 func BenchmarkPass(b *testing.B) {
-	const mib = 256
+	const mib, every = 256, 200 * time.Millisecond
 	for _, percent := range []int{0, 43} {
 		b.Run(fmt.Sprintf("%d per cent local", percent), func(b *testing.B) {
 			s := twoNodes(b)
@@ -578,7 +581,7 @@ func BenchmarkPass(b *testing.B) {
 			var lists [][]uint64
 			s.calling = func(list []uint64) { lists = append(lists, slices.Clone(list)) }
 			s.pass()
-			s.calling = nil
+			s.calling, s.every = nil, every
 			s.bare(l, lists, 1)
 			var whole, looked, bare time.Duration
 			for round := 0; b.Loop(); round++ {
