@@ -359,15 +359,20 @@ func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
 	}
 	p.report.Found += w.seen.Swapped
 	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
+	var last page         // of the last run that was remote
+	var why locality.Left // it stays
+	known := false        // why is
 	for i, end := 0, 0; i < len(w.seen.Nodes); i = end {
 		end = w.seen.Run(i)
 		first, n := page{order: order, node: w.seen.Nodes[i], shared: w.seen.Others[i]}, int64(end-i)*each
 		w.census.see(first.node, n)
-		if !p.order.remote(first.node) {
-			continue
+		if !known || first != last {
+			if !p.order.remote(first.node) {
+				continue
+			}
+			last, why, known = first, p.stays(m, first, &policy), true
 		}
-		p.report.Found += n
-		if why := p.stays(m, first, &policy); why != "" {
+		if p.report.Found += n; why != "" {
 			p.report.leave(why, n)
 		} else {
 			p.add(first, w.seen.Addresses[i:end])
