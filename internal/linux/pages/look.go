@@ -89,10 +89,11 @@ func (p *Process) Pages(m Mapping, from uint64, size int64, s *Seen) (next uint6
 	return next, nil
 }
 
-// Assume is Pages for a mapping of which every base page is present and no other process has any mapped. It asks nobody:
-// Locate shows at each page that it asks for whether it is still there.
-func (s *Seen) Assume(m *Mapping, from uint64) (next uint64) {
-	next = m.stretch(from)
+// Assume is Pages for a mapping of which every base page is present and no other process has any mapped, and for about as
+// many pages as most, but not for less than a stretch. It asks nobody: Locate shows at each page that it asks for
+// whether it is still there.
+func (s *Seen) Assume(m *Mapping, from uint64, most int) (next uint64) {
+	next = max(m.stretch(from), min(m.End, (from+uint64(most)*Size)/HugeSize*HugeSize))
 	n := int((next - from) / Size)
 	s.Addresses, s.Nodes, s.Swapped = slices.Grow(s.Addresses[:0], n)[:n], s.Nodes[:0], 0
 	s.Others = slices.Grow(s.Others[:0], n)[:n]
@@ -149,8 +150,8 @@ func (p *Process) Glance(m *Mapping, from uint64, s *Seen) ([]int32, error) {
 	return s.answers, err
 }
 
-// every returns how many pages there are for one in a sample.
-func (s *Seen) every() int { return max(1, len(s.Addresses)/sampled) }
+// every returns how many pages there are for one in a sample: in more than a stretch as many as in a stretch.
+func (s *Seen) every() int { return min(max(1, len(s.Addresses)/sampled), Stretch/Size/sampled) }
 
 // confirm sets the nodes of pages that are on a node, and reports whether a sample of them is. It asks for each page
 // that others have mapped: the zero page is such a page.

@@ -79,28 +79,31 @@ func TestReservedIsNotTooLarge(t *testing.T) {
 // TestAssumed checks that stretches of a mapping that is full are all of its addresses, each once.
 func TestAssumed(t *testing.T) {
 	t.Parallel()
+	const stretch = Stretch / Size
 	for _, size := range []uint64{Size, Stretch - Size, Stretch, 3*Stretch + HugeSize + Size} {
-		m := Mapping{Start: 0x7f0000000000 + 3*Size, Kind: Private}
-		m.End = m.Start + size
-		s, want := Seen{Swapped: 1, Nodes: []int32{1}, Others: []bool{true, true}}, m.Start
-		for from := m.Start; from < m.End; {
-			next := s.Assume(&m, from)
-			if next <= from || next > m.End || next < m.End && next%HugeSize != 0 || next-from > Stretch {
-				t.Fatalf("%x to %x of %+v", from, next, m)
-			}
-			if len(s.Others) != len(s.Addresses) || slices.Contains(s.Others, true) || len(s.Nodes) > 0 || s.Swapped > 0 {
-				t.Fatalf("%+v", s)
-			}
-			for _, a := range s.Addresses {
-				if a != want {
-					t.Fatalf("%x, want %x", a, want)
+		for _, most := range []int{0, 1, stretch, stretch + 1, 2*stretch + 700, 100 * stretch} {
+			m := Mapping{Start: 0x7f0000000000 + 3*Size, Kind: Private}
+			m.End = m.Start + size
+			s, want := Seen{Swapped: 1, Nodes: []int32{1}, Others: []bool{true, true}}, m.Start
+			for from := m.Start; from < m.End; {
+				next := s.Assume(&m, from, most)
+				if next <= from || next > m.End || next < m.End && next%HugeSize != 0 || next-from > uint64(max(stretch, most))*Size {
+					t.Fatalf("%x to %x of %+v", from, next, m)
 				}
-				want += Size
+				if len(s.Others) != len(s.Addresses) || slices.Contains(s.Others, true) || len(s.Nodes) > 0 || s.Swapped > 0 {
+					t.Fatalf("%+v", s)
+				}
+				for _, a := range s.Addresses {
+					if a != want {
+						t.Fatalf("%x, want %x", a, want)
+					}
+					want += Size
+				}
+				from = next
 			}
-			from = next
-		}
-		if want != m.End {
-			t.Errorf("%x of %+v", want, m)
+			if want != m.End {
+				t.Errorf("%x of %+v", want, m)
+			}
 		}
 	}
 }

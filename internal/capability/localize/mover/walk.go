@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
@@ -264,12 +263,13 @@ func (p *pass) look() error {
 		}
 		size = max(cmp.Or(policy.PageSize, m.PageSize), pages.HugeSize)
 	}
-	next, err := p.find(m, from, size)
+	part := stretch{pass: p, mapping: m, from: from, size: size}
+	next, err := part.find()
 	if err != nil {
 		return err
 	}
 	p.budget -= int64(next-from) / lookShare
-	if again, err := p.take(m, size); again || err != nil {
+	if again, err := part.take(); again || err != nil {
 		return err
 	}
 	if w.from = next; next >= m.End {
@@ -277,134 +277,6 @@ func (p *pass) look() error {
 		w.census.next()
 	}
 	return nil
-}
-
-// find finds the pages of a mapping's next stretch, and their nodes.
-func (p *pass) find(m *pages.Mapping, from uint64, size int64) (next uint64, err error) {
-	w := &p.walk
-	if err = p.glance(m, from); err != nil {
-		return from, err
-	}
-	if w.census.full {
-		next = w.seen.Assume(m, from)
-		if err = w.process.Locate(w.census.rest(), &w.seen); err != nil || slices.Min(w.seen.Nodes) >= 0 {
-			return next, err
-		}
-		w.census.change()
-	}
-	if next, err = w.process.Pages(*m, from, size, &w.seen); err == nil {
-		err = p.locate(m)
-	}
-	return next, err
-}
-
-// glance asks for the nodes of a few addresses of a mapping before its first stretch. If a page is remote, its policy
-// is needed anyway, and the census may show that pagemap is not.
-func (p *pass) glance(m *pages.Mapping, from uint64) error {
-	w := &p.walk
-	if w.census.sampled || m.Kind != pages.Private || from != m.Start || m.End-m.Start < fewest*pages.Size {
-		return nil
-	}
-	nodes, err := w.process.Glance(m, from, &w.seen)
-	if err != nil || !slices.ContainsFunc(nodes, p.order.remote) {
-		return err
-	}
-	return p.countAll(m)
-}
-
-// countAll reads the policy of a mapping with remote pages, and the census with it.
-func (p *pass) countAll(m *pages.Mapping) error {
-	policy, err := p.policy(m.Start)
-	if err == nil {
-		p.walk.census.sampled = true
-		p.walk.census.count(m, &policy)
-	}
-	return err
-}
-
-// locate finds the nodes of a stretch's pages. If a sample of the mapping's first stretch has a remote page, it reads the
-// policy, and the census with it, at once: it is needed for that page anyway.
-func (p *pass) locate(m *pages.Mapping) error {
-	w := &p.walk
-	if !w.census.sampled && m.Kind == pages.Private && len(w.seen.Addresses) >= fewest {
-		w.census.sampled = true
-		sample, err := w.process.Sample(&w.seen)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(sample, p.order.remote) {
-			if err := p.countAll(m); err != nil {
-				return err
-			}
-		}
-	}
-	return w.process.Locate(w.census.rest(), &w.seen)
-}
-
-// take adds the pages that were seen on other nodes to the batch, or counts why they stay. It reports whether the
-// stretch must be examined again, because the mapping is of a pool.
-func (p *pass) take(m *pages.Mapping, size int64) (again bool, err error) {
-	w := &p.walk
-	each, order := size/pages.Size, uint8(bits.Len64(uint64(size/pages.Size))-1)
-	var policy pages.Policy
-	if slices.ContainsFunc(w.seen.Nodes, p.order.remote) {
-		if policy, err = p.policy(m.Start); err != nil {
-			return false, err
-		}
-		if policy.Huge && m.Kind != pages.Huge {
-			m.Kind = pages.Huge
-			return true, nil
-		}
-		w.census.count(m, &policy)
-	}
-	p.report.Found += w.seen.Swapped
-	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
-	var last page         // of the last run that was remote
-	var why locality.Left // it stays
-	known := false        // why is
-	for i, end := 0, 0; i < len(w.seen.Nodes); i = end {
-		end = w.seen.Run(i)
-		first, n := page{order: order, node: w.seen.Nodes[i], shared: w.seen.Others[i]}, int64(end-i)*each
-		w.census.see(first.node, n)
-		if !known || first != last {
-			if !p.order.remote(first.node) {
-				continue
-			}
-			last, why, known = first, p.stays(m, first, &policy), true
-		}
-		if p.report.Found += n; why != "" {
-			p.report.leave(why, n)
-		} else {
-			p.add(first, w.seen.Addresses[i:end])
-		}
-	}
-	return false, nil
-}
-
-// stays returns why a remote page of a mapping stays, or nothing if it may move.
-func (p *pass) stays(m *pages.Mapping, g page, policy *pages.Policy) locality.Left {
-	switch {
-	case policy.Own:
-		return locality.LeftPolicy
-	case len(p.targets[int(g.node)]) == 0:
-		return locality.LeftTier
-	case p.walk.held[m.Start]:
-		return locality.LeftPinned
-	case g.shared && (m.Memory == "" || m.Kind != pages.Shared):
-		return locality.LeftShared
-	}
-	return ""
-}
-
-// add adds pages that are equal except for their addresses to the batch.
-func (p *pass) add(first page, addresses []uint64) {
-	have := len(p.batch)
-	p.uniform = p.uniform && (have == 0 || p.batch[0].lot() == first.lot())
-	p.batch = slices.Grow(p.batch, len(addresses))[:have+len(addresses)]
-	for i, a := range addresses {
-		first.address = a
-		p.batch[have+i] = first
-	}
 }
 
 // policy returns the memory policy of the mapping that begins at an address.
