@@ -107,7 +107,9 @@ func (s *Seen) Assume(m *Mapping, from uint64, most int) (next uint64) {
 // Run returns where the pages end that begin with page i, are on one node, and are all or none mapped by others.
 func (s *Seen) Run(i int) (end int) {
 	node, others := s.Nodes[i], s.Others[i]
-	for end = i + 1; end < len(s.Nodes) && s.Nodes[end] == node && s.Others[end] == others; end++ {
+	end = i + 1
+	for end < len(s.Nodes) && s.Nodes[end] == node && s.Others[end] == others {
+		end++
 	}
 	return end
 }

@@ -100,26 +100,34 @@ func (s stretch) take() (again bool, err error) {
 	}
 	p.report.Found += w.seen.Swapped
 	p.report.leave(locality.LeftSwapped, w.seen.Swapped)
+	s.sort(page{order: order}, each, &policy)
+	return false, nil
+}
+
+// sort adds the remote pages to the batch, or counts why they stay. Each page is like g, except for its address and
+// node, and has so many base pages.
+func (s stretch) sort(g page, each int64, policy *pages.Policy) {
+	p, seen := s.pass, &s.pass.walk.seen
 	var last page         // of the last run that was remote
 	var why locality.Left // it stays
 	known := false        // why is
-	for i, end := 0, 0; i < len(w.seen.Nodes); i = end {
-		end = w.seen.Run(i)
-		first, n := page{order: order, node: w.seen.Nodes[i], shared: w.seen.Others[i]}, int64(end-i)*each
-		w.census.see(first.node, n)
-		if !known || first != last {
-			if !p.order.remote(first.node) {
+	for i, end := 0, 0; i < len(seen.Nodes); i = end {
+		end = seen.Run(i)
+		g.node, g.shared = seen.Nodes[i], seen.Others[i]
+		n := int64(end-i) * each
+		p.walk.census.see(g.node, n)
+		if !known || g != last {
+			if !p.order.remote(g.node) {
 				continue
 			}
-			last, why, known = first, s.stays(first, &policy), true
+			last, why, known = g, s.stays(g, policy), true
 		}
 		if p.report.Found += n; why != "" {
 			p.report.leave(why, n)
 		} else {
-			s.add(first, w.seen.Addresses[i:end])
+			s.add(g, seen.Addresses[i:end])
 		}
 	}
-	return false, nil
 }
 
 // stays returns why a remote page stays, or nothing if it may move.
