@@ -2,12 +2,14 @@ package tuner
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // The knobs whose files do not show all that the kernel makes of a value.
@@ -44,12 +46,10 @@ func (k Kernel) readBack(row tune.Verified) tune.Verified {
 	if row.State != tune.OK {
 		return row
 	}
-	want, err := time.ParseDuration(row.Want)
-	if err != nil {
-		return row
-	}
+	name, want := duration(row)
 	switch {
-	case row.Knob == roundRobin && k.RoundRobin != nil:
+	case want <= 0: // also the sysctl's word for the kernel's default
+	case name == roundRobin && k.RoundRobin != nil:
 		made, err := k.RoundRobin()
 		if err != nil {
 			return row
@@ -58,7 +58,7 @@ func (k Kernel) readBack(row tune.Verified) tune.Verified {
 		if made < want || made >= want+k.Tick { // the next multiple of a tick
 			row.State = tune.Ignored
 		}
-	case row.Knob == fairSlice && k.Slice != nil:
+	case name == fairSlice && k.Slice != nil:
 		made, err := k.Slice()
 		if err == nil && made > 0 && !tune.Near(made, want) {
 			row.Effective, row.State = made.String(), tune.Ignored
@@ -67,9 +67,23 @@ func (k Kernel) readBack(row tune.Verified) tune.Verified {
 	return row
 }
 
+// duration returns the knob and the desired value of a setting that is a duration, "" and 0 for another setting. A
+// profile names the knob, or the sysctl that is its file. A sysctl has a number in the kernel's unit.
+func duration(row tune.Verified) (name string, want time.Duration) {
+	if want, err := time.ParseDuration(row.Want); err == nil {
+		return row.Knob, want
+	}
+	k, scale, known := knob.OfFile(row.File)
+	n, err := strconv.ParseInt(row.Want, 10, 64)
+	if !known || k.Unit != knob.Duration || err != nil {
+		return "", 0
+	}
+	return k.Name, time.Duration(n * scale)
+}
+
 // check returns apply.ErrNotEffective if the kernel made something else of a setting that its file has.
 func (k Kernel) check(s tune.Setting) error {
-	row := k.readBack(tune.Verified{Knob: s.Knob, Want: s.Want, Effective: s.Want, State: tune.OK})
+	row := k.readBack(tune.Verified{Knob: s.Knob, File: s.File, Want: s.Want, Effective: s.Want, State: tune.OK})
 	if row.State == tune.OK {
 		return nil
 	}

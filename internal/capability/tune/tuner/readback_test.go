@@ -1,6 +1,7 @@
 package tuner_test
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -11,12 +12,15 @@ import (
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
+// asSysctl is the sysctl of rr.slice, as the built-in profile hpc-sched names it.
+const asSysctl = "sysctl.kernel.sched_rr_timeslice_ms"
+
 const timeslice = "/proc/sys/kernel/sched_rr_timeslice_ms"
 
 // TestReadBack checks that an apply and a verification ask the kernel the same question where a file shows only what
 // was written. The slice of SCHED_RR is what the kernel answers, in whole ticks, and not the text of the file. If it is
 // another one, the apply fails and undoes everything, and the verification shows it as ignored. Without an answer the
-// file decides.
+// file decides. A profile may name the sysctl instead, whose value has no unit.
 func TestReadBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -25,16 +29,22 @@ func TestReadBack(t *testing.T) {
 		err                 error
 		effective           string
 		ignored             bool
+		knob                string // "" for the knob of the file
 	}{
-		"as asked for":         {timeslice, "20", "20ms", 20 * time.Millisecond, nil, "20ms", false},
-		"whole ticks":          {timeslice, "5", "5ms", 8 * time.Millisecond, nil, "8ms", false},
-		"another one":          {timeslice, "5", "5ms", 100 * time.Millisecond, nil, "100ms", true},
-		"less":                 {timeslice, "20", "20ms", 16 * time.Millisecond, nil, "16ms", true},
-		"not permitted":        {timeslice, "5", "5ms", 0, errors.New("EPERM"), "5ms", false},
-		"a default slice":      {slice, "3000000", "3ms", 3*time.Millisecond + 2, nil, "3ms", false},
-		"another slice":        {slice, "3000000", "3ms", 2800 * time.Microsecond, nil, "2.8ms", true},
-		"no slices of threads": {slice, "3000000", "3ms", 0, nil, "3ms", false},
-		"a starved thread":     {slice, "3000000", "3ms", 0, errors.New("starved"), "3ms", false},
+		"as asked for":         {timeslice, "20", "20ms", 20 * time.Millisecond, nil, "20ms", false, ""},
+		"whole ticks":          {timeslice, "5", "5ms", 8 * time.Millisecond, nil, "8ms", false, ""},
+		"another one":          {timeslice, "5", "5ms", 100 * time.Millisecond, nil, "100ms", true, ""},
+		"less":                 {timeslice, "20", "20ms", 16 * time.Millisecond, nil, "16ms", true, ""},
+		"not permitted":        {timeslice, "5", "5ms", 0, errors.New("EPERM"), "5ms", false, ""},
+		"a default slice":      {slice, "3000000", "3ms", 3*time.Millisecond + 2, nil, "3ms", false, ""},
+		"another slice":        {slice, "3000000", "3ms", 2800 * time.Microsecond, nil, "2.8ms", true, ""},
+		"no slices of threads": {slice, "3000000", "3ms", 0, nil, "3ms", false, ""},
+		"a sysctl":             {timeslice, "20", "20", 20 * time.Millisecond, nil, "20ms", false, asSysctl},
+		"whole ticks of it":    {timeslice, "1", "1", 4 * time.Millisecond, nil, "4ms", false, asSysctl},
+		"another one of it":    {timeslice, "1", "1", 100 * time.Millisecond, nil, "100ms", true, asSysctl},
+		"it is not permitted":  {timeslice, "1", "1", 0, errors.New("EPERM"), "1", false, asSysctl},
+		"its default":          {timeslice, "0", "0", 100 * time.Millisecond, nil, "0", false, asSysctl},
+		"a starved thread":     {slice, "3000000", "3ms", 0, errors.New("starved"), "3ms", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +58,7 @@ func TestReadBack(t *testing.T) {
 			h.write(timeslice, "100")
 			before := h.files()
 			o := tuner.Order{Settings: []tune.Setting{{
-				Knob: k.Name, File: c.file, Want: c.want, Write: c.written, Support: knob.Settable, Phase: knob.PhaseAt(c.file),
+				Knob: cmp.Or(c.knob, k.Name), File: c.file, Want: c.want, Write: c.written, Support: knob.Settable, Phase: knob.PhaseAt(c.file),
 			}}}
 			h.kernel = asked
 			h.do(func(u *tuner.Tuner) {
