@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/localize/mover"
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/capability/tune/profile"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/linux/bootargs"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/kernel"
@@ -140,7 +141,7 @@ func (g *globals) plan(d profile.Document, tree fs.FS) (tune.Plan, error) {
 	if facts.Boot, err = readBoot(tree, bound.Boot, facts.Facts); err != nil {
 		return tune.Plan{}, err
 	}
-	findings := profile.Lint(bound, machine, facts.Facts, facts.Survey)
+	findings := append(tuner.Overruled(host, bound.Units), profile.Lint(bound, machine, facts.Facts, facts.Survey)...)
 	return tune.Make(bound, facts, findings), nil
 }
 

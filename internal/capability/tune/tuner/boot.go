@@ -354,8 +354,10 @@ func (a Applied) waits(tree fs.FS) bool {
 	return err == nil && strings.TrimSpace(string(id)) == a.Args.Boot || bootargs.Armed(tree)
 }
 
-// Ahead returns sentences about the next boot.
-func (a Applied) Ahead(tree fs.FS) []string {
+// Ahead returns sentences about the next daemon-reload of systemd and the next boot.
+func (a Applied) Ahead(tree fs.FS) []string { return append(a.overruled(tree), a.nextBoot(tree)...) }
+
+func (a Applied) nextBoot(tree fs.FS) []string {
 	if !a.Outlives() {
 		return nil
 	}
