@@ -99,6 +99,8 @@ func TestHostOfSystemd(t *testing.T) {
 	t.Run("PowerCut", h.cut)
 	t.Run("PowerCutInCommitted", h.cutAgain)
 	t.Run("Rollback", h.rollback)
+	t.Run("Restarted", h.restartedUnits)
+	t.Run("Overruled", h.overruled)
 	t.Run("Slain", h.slain)
 	t.Run("PowerCutInApply", h.cutBefore)
 	t.Run("Irqbalance", h.balance)

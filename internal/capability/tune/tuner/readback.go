@@ -41,7 +41,7 @@ func KernelOf(root *hostfs.Root) Kernel {
 }
 
 // readBack compares the kernel's answer with a setting that its file has. If the kernel does not answer, for example
-// because systemd forbids this program real-time policies, the file decides.
+// because this program may not give threads real-time policies, the file decides.
 func (k Kernel) readBack(row tune.Verified) tune.Verified {
 	if row.State != tune.OK {
 		return row
