@@ -39,12 +39,14 @@ func (j *tuneJob) again() error {
 		if err != nil {
 			return err
 		}
+		plan, stopped := plan.WithoutStopped()
 		plan.Settings = j.leaveOut(plan.Settings)
 		parts, err := j.divided(plan)
 		if err != nil {
 			return err
 		}
-		return j.write(u, tuner.Order{Profile: whole.Profile, Again: true}, plan, parts)
+		parts.Left = append(parts.Left, stopped...)
+		return j.write(u, tuner.Order{Profile: whole.Profile, Waiting: stopped, Again: true}, plan, parts)
 	})
 }
 

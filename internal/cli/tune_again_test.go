@@ -249,3 +249,59 @@ func TestCommittedThatBerthRefuses(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// TestCommittedWithAStoppedUnit: units of the committed profile that do not run after a boot, or that are removed, do not
+// keep the rest of the profile out. Each of their settings is named, and stays on record. The same profile by hand is
+// refused as ever.
+func TestCommittedWithAStoppedUnit(t *testing.T) {
+	const file = "sys/kernel/debug/sched/base_slice_ns"
+	dir := bigHost(t, 4)
+	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
+	write(t, dir, file, "2800000")
+	write(t, dir, "sys/fs/cgroup/cgroup.controllers", "cpuset cpu\n")
+	write(t, dir, "etc/systemd/system/work.service", "[Service]\n")
+	const settings = "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec:\n  settings: {fair.slice: 3ms}\n"
+	write(t, dir, "p.yaml", settings)
+	write(t, dir, "whole.yaml", settings+"  units: [{unit: work.service, cpus: '0-1', policy: batch}, {unit: removed.service, policy: idle}]\n")
+	kernel := kernelFiles(t, dir)
+	run := func(want int, args ...string) (out, errs string) {
+		t.Helper()
+		code, out, errs := berthRun(t, append([]string{"tune", "--root", dir}, args...)...)
+		if code != want {
+			t.Errorf("%s: exit %d, want %d: %s%s", args, code, want, out, errs)
+		}
+		return out, errs
+	}
+	run(0, "apply", filepath.Join(dir, "p.yaml"))
+	run(0, "commit")
+	name := tuner.RecordFile(filepath.Join(dir, "var/lib/berth/tune"))
+	record := strings.Replace(content(t, name), `"spec":{`, `"spec":{"units":[{"unit":"work.service","cpus":"0-1","policy":"batch"},{"unit":"removed.service","policy":"idle"}],`, 1)
+	write(t, dir, strings.TrimPrefix(name, dir+"/"), record)
+	all := []string{"unit.cpus work.service", "unit.policy work.service", "unit.policy removed.service"}
+	for _, boot := range []string{"two", "three"} {
+		boots(t, dir, boot, kernel)
+		for n, writes := range []string{"1 files written", "0 files written"} { // a second start changes nothing
+			out, _ := run(0, "apply", "--committed")
+			if !strings.Contains(out, writes) {
+				t.Errorf("boot %s, start %d: %s", boot, n, out)
+			}
+			for _, name := range all {
+				if !strings.Contains(out, "note: "+name+" is left as it is: ") {
+					t.Errorf("boot %s, start %d: no note of %s: %s", boot, n, name, out)
+				}
+			}
+			if got := content(t, filepath.Join(dir, file)); got != "3000000" {
+				t.Errorf("boot %s, start %d: the slice is %q", boot, n, got)
+			}
+		}
+		out, _ := run(0, "verify", "-o", "json")
+		if strings.Count(out, `"dormant"`) != len(all) {
+			t.Errorf("verify: %s", out)
+		}
+	}
+	run(0, "rollback")
+	_, errs := run(3, "apply", filepath.Join(dir, "whole.yaml"))
+	if d := cmp.Diff(kernel, kernelFiles(t, dir)); d != "" || !strings.Contains(errs, "the unit does not run") {
+		t.Errorf("%s%s", errs, d)
+	}
+}

@@ -77,8 +77,8 @@ the old one. --no-trial writes them for all boots at once, which a boot loader w
 one-time entries needs.
 
 --committed applies again, after a boot, what you committed before. It has no deadline.
-If nothing was committed, it says so and succeeds: a boot, or a power cut, ended what
-was not.
+It names the settings of units that do not run, and applies the rest. If nothing was
+committed, it says so and succeeds: a boot, or a power cut, ended what was not.
 
 Exit code 3: this kernel lacks a required setting, it cannot be set from here, or a unit
 could not start with its CPUs or memory nodes. Exit code 4: another program or the agent

@@ -159,7 +159,7 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
   - ignored: the file has the value, but the kernel does something else: an interrupt, for
     example, fires on another CPU
   - pending: an interrupt moves when it fires next
-  - dormant: the CPUs are offline
+  - dormant: the CPUs are offline, or the unit did not run after a boot
   - partial: the kernel had no memory for all huge pages
   - pendingReboot: the next boot brings the boot argument
   - absent, unreadable: the file is missing, or cannot be read

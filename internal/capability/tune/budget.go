@@ -46,6 +46,7 @@ func budgets(units []profile.Unit, h Host) []Setting {
 		}
 		group := h.Facts.CPUGroups[u.Name]
 		if row.Support, row.Why = budgeted(u, group, h); row.Support != knob.Settable {
+			row.Stopped = isStopped(u, row.Support, h)
 			rows = append(rows, row)
 			continue
 		}

@@ -64,6 +64,7 @@ func partition(u profile.Unit, h Host) Setting {
 	if row.Support, row.Why = runs(u, group, h, false); row.Support == knob.Settable {
 		row.Why = onlyAnswered + "; " + NotDurable
 	}
+	row.Stopped = isStopped(u, row.Support, h)
 	if group == "" {
 		return row
 	}

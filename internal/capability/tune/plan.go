@@ -47,6 +47,8 @@ type Setting struct {
 	// Optional is true if an apply continues without the setting, Fixed if nothing can set it.
 	Optional bool `json:"optional"`
 	Fixed    bool `json:"-"`
+	// Stopped is true if the setting's unit does not run, or if systemd has no such unit.
+	Stopped bool `json:"-"`
 	// Phase is the setting's part of an apply.
 	Phase knob.Phase `json:"-"`
 }
@@ -128,6 +130,26 @@ func (p Plan) Held(by func(*Setting) string) Plan {
 	}
 	p.Refuses = names(append(p.Divide().Blocked, held...))
 	return p
+}
+
+// WithoutStopped returns the plan without the settings of units that do not run, and these settings. Their remarks say
+// who sets them later.
+func (p Plan) WithoutStopped() (rest Plan, stopped []Setting) {
+	all := p.Settings
+	p.Settings = nil
+	for _, s := range all {
+		if !s.Stopped {
+			p.Settings = append(p.Settings, s)
+			continue
+		}
+		s.Why += "; once it runs, the agent of a host without Kubernetes or berth tune apply --committed sets it"
+		if s.Knob == UnitCPUs || s.Knob == UnitMems {
+			s.Why = strings.Replace(s.Why, "the agent of a host without Kubernetes or ", "unless berth-ahead gave it, ", 1)
+		}
+		stopped = append(stopped, s)
+	}
+	p.Refuses = names(p.Divide().Blocked)
+	return p, stopped
 }
 
 // names returns the settings by their user-visible names, each once. A knob with many instances is listed without them;

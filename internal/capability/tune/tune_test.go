@@ -457,7 +457,7 @@ func TestUnits(t *testing.T) {
 	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec: {units: [{unit: db.service, cpus: '2-3', policy: batch}, {unit: no.service, mems: '0'}]}\n", m)
 	p := made(h, b, knob.Facts{Systemd: true, Units: map[string]bool{"db.service": true}})
 	for _, s := range p.Settings {
-		if s.Support != knob.Absent {
+		if s.Support != knob.Absent || s.Stopped != (s.Instance == "no.service") {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -494,6 +494,9 @@ func TestUnits(t *testing.T) {
 		}
 		if d := cmp.Diff(want, got, cmp.AllowUnexported(row{})); d != "" {
 			t.Error(d)
+		}
+		if rest, stopped := p.WithoutStopped(); len(rest.Settings) != len(want)-1 || len(stopped) != 1 || stopped[0].Instance != "off.service" || len(p.Settings) != len(want) {
+			t.Errorf("%+v, %+v", rest, stopped)
 		}
 		parts, blocked := p.Divide(), 1
 		if slices == knob.Absent {

@@ -44,6 +44,7 @@ func unit(u profile.Unit, all []profile.Unit, h Host) []Setting {
 		if why != "" {
 			row.Why = why
 		}
+		row.Stopped = isStopped(u, support, h)
 		if group != "" {
 			row.File, row.Now = group+"/"+file, strings.Join(now, ", ")
 		}
@@ -104,6 +105,11 @@ func runs(u profile.Unit, group string, h Host, ofCPU bool) (knob.Support, strin
 		return knob.Unknown, "the unit does not run"
 	}
 	return knob.Settable, ""
+}
+
+// isStopped reports whether a unit does not run, from what runs returned.
+func isStopped(u profile.Unit, support knob.Support, h Host) bool {
+	return support == knob.Unknown || !h.Facts.HasUnit(u.Name)
 }
 
 // beneath returns a unit of the profile in the group of u whose threads also get a policy or a slice, or "".

@@ -17,7 +17,7 @@ type Facts struct {
 	Unified string
 	// Remote is true if a group can be a partition although its parent is none (Linux 6.7 and newer).
 	Remote bool
-	// Groups are the control groups of units in the unified hierarchy, by the unit's name.
+	// Groups are the control groups of running units in the unified hierarchy, by the unit's name.
 	Groups map[string]string
 	// CPU is the path of the CPU controller's own hierarchy in cgroup v1, "" if there is none. CPUGroups are the
 	// control groups of units in it.
@@ -116,11 +116,20 @@ func (h *Host) groups(f *Facts, into map[string]string, dir string, depth int) {
 		if ext != ".service" && ext != ".scope" && ext != ".slice" {
 			continue
 		}
-		f.Systemd, f.Units[name], into[name] = true, true, dir+"/"+name
+		f.Systemd, f.Units[name] = true, true
+		if Runs(h, dir+"/"+name) {
+			into[name] = dir + "/" + name
+		}
 		if ext == ".slice" && depth < deepest && name != "user.slice" {
 			h.groups(f, into, dir+"/"+name, depth+1)
 		}
 	}
+}
+
+// Runs reports whether the unit of a group runs. systemd also makes the group of a service that does not run, when the
+// service gets a list: then no process is in it. The group of a slice is enough. cgroup v1 does not count processes.
+func Runs(h *Host, group string) bool {
+	return path.Ext(group) == ".slice" || !strings.Contains(h.Text(group+"/cgroup.events"), "populated 0")
 }
 
 // rtRoot reads the budget of the root group for real-time threads. The kernel refuses a lower

@@ -139,6 +139,9 @@ func TestUnits(t *testing.T) {
 		"usr/lib/systemd/system/web@.service":                                {},
 		"sys/fs/cgroup/cgroup.controllers":                                   {},
 		"sys/fs/cgroup/system.slice/app.slice/app-x.slice/x.service/cpu.max": {},
+		"sys/fs/cgroup/system.slice/runs.service/cgroup.events":              {Data: []byte("populated 1\nfrozen 0\n")},
+		"sys/fs/cgroup/system.slice/stopped.service/cgroup.events":           {Data: []byte("populated 0\nfrozen 0\n")},
+		"sys/fs/cgroup/empty.slice/cgroup.events":                            {Data: []byte("populated 0\nfrozen 0\n")},
 		"sys/class/net/eth0/device/numa_node":                                {Data: []byte("1\n")},
 		"sys/class/net/eth1/device/numa_node":                                {Data: []byte("-1\n")},
 		"proc/cmdline":                                                       {Data: []byte("quiet nohz_full=1-3\n")},
@@ -150,6 +153,11 @@ func TestUnits(t *testing.T) {
 	}
 	if !facts.Systemd || facts.Unified == "" || facts.Groups["x.service"] != "/sys/fs/cgroup/system.slice/app.slice/app-x.slice/x.service" {
 		t.Errorf("%+v", facts)
+	}
+	for unit, runs := range map[string]bool{"runs.service": true, "stopped.service": false, "empty.slice": true} {
+		if _, has := facts.Groups[unit]; has != runs || !facts.HasUnit(unit) {
+			t.Errorf("%s: %t, %t", unit, has, facts.HasUnit(unit))
+		}
 	}
 	if diff := cmp.Diff(map[string]int{"eth0": 1}, facts.NICs); diff != "" || len(facts.Cmdline) != 2 {
 		t.Errorf("%v %s", facts.Cmdline, diff)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -98,6 +99,7 @@ func TestHostOfSystemd(t *testing.T) {
 	t.Run("Deadline", h.deadline)
 	t.Run("PowerCut", h.cut)
 	t.Run("PowerCutInCommitted", h.cutAgain)
+	t.Run("PowerCutWithAStoppedUnit", h.cutStopped)
 	t.Run("Rollback", h.rollback)
 	t.Run("Restarted", h.restartedUnits)
 	t.Run("Overruled", h.overruled)
@@ -371,6 +373,31 @@ func (h *host) repeated(t *testing.T) {
 	h.ran(t)
 	h.expect(t, "after the boot", had, profile)
 	t.Log(h.sh(t, berth+" tune verify"))
+}
+
+// cutStopped cuts the power after a service of the committed profile was disabled and stopped. The unit of the packages
+// must apply the rest of the profile, and succeed. The service waits until it runs: the agent then gives it its policy.
+// In the next boot it starts with its lists again.
+func (h *host) cutStopped(t *testing.T) {
+	const policy = "chrt -p $(systemctl show -P MainPID work) | head -1 | sed 's/.*: //'"
+	h.sh(t, "systemctl disable --now work; sync")
+	h.reboot(t)
+	h.ran(t)
+	t.Log(h.sh(t, "journalctl -b -u "+aheadUnit+" -u "+tuneUnit+" --no-pager"))
+	rest := strings.Replace(had, "for unit in work poll", "for unit in poll", 1)
+	h.expect(t, "after the boot", rest, strings.Replace(profile, "SCHED_BATCH\n", "", 1))
+	found := h.sh(t, berth+" tune verify")
+	t.Log(found)
+	if !regexp.MustCompile(`(?m)^unit.policy work.service +batch +- +dormant`).MatchString(found) {
+		t.Error("verify does not say that the policy waits")
+	}
+	h.eventually(t, "the agent names it", berth+" status | grep -c 'does not run: .*unit.policy work.service' || true", "1")
+	h.sh(t, "systemctl start work")
+	h.expect(t, "started", "systemctl show -P AllowedCPUs work; systemctl show -P AllowedMemoryNodes work", "0-1\n0")
+	h.eventually(t, "the agent sets it", policy, "SCHED_BATCH")
+	h.sh(t, berth+" tune verify; systemctl enable work; sync")
+	h.reboot(t)
+	h.repeated(t)
 }
 
 func (h *host) rollback(t *testing.T) {

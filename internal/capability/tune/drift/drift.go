@@ -82,6 +82,8 @@ type Report struct {
 	EndedIn string `json:"endedIn,omitempty"`
 	// Drift are the settings that the host does not have.
 	Drift []tune.Verified `json:"drift"`
+	// Waiting are the names of settings whose units do not run.
+	Waiting []string `json:"waiting,omitempty"`
 }
 
 // Run makes the comparisons that Decide requests, until ctx ends.
@@ -236,6 +238,7 @@ func (w *Watch) repeated(again tuner.Repeated) {
 		why string
 		of  []tuner.Setting
 	}{
+		{"set, since the unit runs now: ", again.Started},
 		{"set again, since the unit was restarted: ", again.Restarted},
 		{"given to threads that had not inherited it, and to such threads from now on: ", fresh},
 	} {
@@ -272,6 +275,7 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 			found.Drift = append(found.Drift, row)
 		}
 	}
+	found.Waiting = record.Awaited(w.opts.Root.FS())
 	now, is, err := tuner.Load(dir)
 	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
 }

@@ -243,6 +243,45 @@ func TestIgnoredByTheKernel(t *testing.T) {
 	})
 }
 
+// TestStoppedUnit: a setting whose unit does not run is no drift, and the status names it. Once the unit runs, it is
+// drift until it is set.
+func TestStoppedUnit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const file = "/sys/fs/cgroup/db.service/cpuset.mems"
+		h := newHost(t)
+		h.write("proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw")
+		for _, at := range []string{"sys/fs/cgroup/", "sys/fs/cgroup/db.service/"} {
+			h.write(at+"cgroup.controllers", "cpuset")
+			h.write(at+"cgroup.procs", "")
+			h.write(at+"cpuset.mems", "")
+			h.write(at+"cpuset.mems.effective", "0")
+		}
+		var err error
+		h.groups, err = cgroup.Open(h.root)
+		must(t, err)
+		o := tuner.Order{Settings: []tune.Setting{{
+			Knob: tune.UnitMems, Instance: "db.service", File: file, Want: "0", Write: "0", Support: knob.Settable, Phase: knob.Units,
+		}}}
+		o.Profile.Name = "units"
+		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+		must(t, os.RemoveAll(h.plain.Path("/sys/fs/cgroup/db.service")))
+		h.want(h.minute(), 1, 1, "unit.mems db.service is absent") // it stopped in this boot
+		record := tuner.RecordFile(filepath.Join(h.state, tuner.Subdir))
+		text, err := os.ReadFile(record)
+		must(t, err)
+		must(t, os.WriteFile(record, []byte(strings.Replace(string(text), `"boot":"boot"`, `"boot":"earlier"`, 1)), 0o600))
+		o.Again, o.Waiting, o.Settings = true, o.Settings, nil
+		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+		h.want(h.minute(), 0, 0)
+		view, err := h.watch.Describe().Reader.Node(capability.Reported{Alive: true, Node: h.outcome()})
+		if err != nil || len(view.Lines) != 1 || !strings.HasSuffix(view.Lines[0], "the host has it; not set, since the unit does not run: unit.mems db.service") {
+			t.Errorf("%q, %v", view.Lines, err)
+		}
+		h.write(file, "1")
+		h.want(h.minute(), 1, 1, "unit.mems db.service is drift")
+	})
+}
+
 // TestHotplug checks that a CPU which goes online or offline causes a comparison after two seconds, not after a minute.
 func TestHotplug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability"
@@ -80,6 +81,9 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 		line = found.over()
 	case len(found.Drift) > 0:
 		line = found.text(found.Drift)
+	}
+	if len(found.Waiting) > 0 {
+		line += "; not set, since the unit does not run: " + strings.Join(found.Waiting, ", ")
 	}
 	return capability.NodeView{Sections: capability.Sections{keyNode: found}, Lines: []string{line}}, nil
 }

@@ -84,7 +84,7 @@ func startSlices(a *apply.Applier, profile string, own []Setting) []apply.Result
 // an apply after a boot does, and a note names the unit.
 func (a Applied) lists(held func(plan.Target) error) (lists []Setting, notes []string) {
 	out := map[string]bool{} // by group
-	for _, s := range a.Settings {
+	for _, s := range slices.Concat(a.Settings, a.Waiting) {
 		if !driver.IsListOfUnit(s.Target) {
 			continue
 		}

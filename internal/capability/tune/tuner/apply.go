@@ -26,6 +26,8 @@ const mostDied = 2
 type Order struct {
 	Profile  v1alpha1.Profile
 	Settings []tune.Setting
+	// Waiting are settings of units that do not run. With Again, Apply only records them.
+	Waiting []tune.Setting
 	// Confirm is the time until the apply is undone; 0 commits it at once.
 	Confirm time.Duration
 	// Boot are boot arguments. The first boot with them is a trial, unless NoTrial gives them to all boots at once.
@@ -65,6 +67,8 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	if t.is && t.record.isLeft(t.settled, o.Again) {
 		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
 	}
+	var waiting []Setting
+	o.Settings, waiting = t.record.waiting(o)
 	all, asleep, err := t.look(o)
 	if err != nil {
 		return Result{}, err
@@ -75,7 +79,7 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 	}
 	next := Applied{
 		Profile: o.Profile, Boot: t.host.Boot, Since: t.host.Now(), Deadline: t.host.Boottime() + o.Confirm,
-		Phase: Applying, PID: os.Getpid(), Settings: settings(all), Dormant: settings(asleep), Args: args,
+		Phase: Applying, PID: os.Getpid(), Settings: settings(all), Dormant: settings(asleep), Waiting: waiting, Args: args,
 		Groups: groups(all),
 	}
 	done := Result{Left: reported(asleep)}
@@ -137,11 +141,12 @@ func (s one) isLimit() bool { return s.Phase == knob.Tightened || s.Phase == kno
 
 // over returns the settings to write while a profile is in force: only the same profile may be applied again.
 func (t *Tuner) over(next *Applied, all []one) ([]one, error) {
-	if !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant), next.Args) {
+	if !t.record.isOf(next.Profile.Name, slices.Concat(next.Settings, next.Dormant, next.Waiting), next.Args) {
 		return nil, fmt.Errorf("%w: %s, with other settings: roll it back first (berth tune rollback)", ErrApplied, t.record.Profile.Name)
 	}
 	next.Left, next.Former = t.record.Left, t.record.former()
 	next.keep(t.record)
+	next.Waiting = slices.DeleteFunc(next.Waiting, func(s Setting) bool { return slices.Contains(t.record.Settings, s) })
 	return slices.DeleteFunc(all, func(s one) bool { return slices.Contains(next.Left, s.setting()) }), nil
 }
 

@@ -61,6 +61,8 @@ type Applied struct {
 	Left []Setting `json:"left,omitempty"`
 	// Dormant are settings whose CPUs were offline. The next apply of the same profile tries them again.
 	Dormant []Setting `json:"dormant,omitempty"`
+	// Waiting are settings of units that did not run at the apply. They become Settings when the units run.
+	Waiting []Setting `json:"waiting,omitempty"`
 	// Args are the boot arguments, nil where the profile has none.
 	Args *Arguments `json:"args,omitempty"`
 	// Fired is how often each interrupt had fired when it was given its CPUs, by the file of its setting. The kernel
@@ -162,7 +164,7 @@ func (a Applied) Returns(t plan.Target, boot string) (profile string, is bool) {
 
 // names reports whether a target, whichever path leads to it, is in the record.
 func (a Applied) names(t plan.Target) bool {
-	return slices.ContainsFunc(slices.Concat(a.Settings, a.Left, a.Dormant), func(s Setting) bool {
+	return slices.ContainsFunc(slices.Concat(a.Settings, a.Left, a.Dormant, a.Waiting), func(s Setting) bool {
 		return s.Target.Place() == t.Place()
 	})
 }
@@ -177,7 +179,7 @@ func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tune.Verified {
 	host, survey, all := knob.Open(tree), knob.Survey{}, []tune.Verified{}
 	host.Scheduled = asked.Scheduled
-	for _, s := range a.Settings {
+	for _, s := range slices.Concat(a.Settings, a.Waiting) {
 		if driver.IsBan(s.Target) {
 			continue // the setting that it serves is compared
 		}
@@ -196,6 +198,7 @@ func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tun
 		}
 		all = append(all, asked.readBack(row))
 	}
+	a.await(all, host)
 	for _, s := range a.Dormant { // they were not written
 		all = append(all, tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want, State: tune.Dormant})
 	}
@@ -224,8 +227,10 @@ func (a Applied) former() *Applied {
 // IsUndone reports whether a committed profile is not in force since an apply of it was undone.
 func (a Applied) IsUndone() bool { return a.Boot == "" && a.Phase == Committed }
 
-// isOf reports whether the record has these settings of this profile.
+// isOf reports whether the record has these settings of this profile. A setting that waited for its unit may have another
+// place now.
 func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
+	settings = slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return slices.ContainsFunc(a.Waiting, s.isLike) })
 	asked := slices.Concat(a.Settings, a.Left, a.Dormant)
 	return a.Profile.Name == name && covers(asked, settings) && covers(settings, asked) && slices.Equal(a.Args.want(), args.want())
 }

@@ -12,6 +12,8 @@ import (
 
 // Repeated are the settings of a committed profile that Repeat set again.
 type Repeated struct {
+	// Started are those of units that did not run at the apply.
+	Started []Setting
 	// Restarted are those of units that were restarted since: their policies, slices and partitions end with the group.
 	Restarted []Setting
 	// Followed are policies and slices that threads got which came since without them.
@@ -19,12 +21,13 @@ type Repeated struct {
 }
 
 // IsEmpty reports whether nothing was set again.
-func (r Repeated) IsEmpty() bool { return len(r.Restarted)+len(r.Followed) == 0 }
+func (r Repeated) IsEmpty() bool { return len(r.Started)+len(r.Restarted)+len(r.Followed) == 0 }
 
 // Repeat applies a committed profile again to units that were restarted since, and to new threads that inherited
 // nothing. In a group that was not recreated, values of another program stay: of a thread that is on record, and of a
-// thread whose policy or slice is not the default. Repeat skips a unit that does not run. The error names settings that
-// could not be set. They are not tried again until the unit restarts.
+// thread whose policy or slice is not the default. Repeat skips a unit that does not run; it applies the profile to a
+// unit that did not run at the apply and runs now. The error names settings that could not be set. They are not tried
+// again until the unit restarts.
 //
 // A setting that the unit had already at the apply has no journal entry. Repeat begins one before it writes, with the
 // present value as the original. No thread is on record by then, so each thread with the default counts as new.
@@ -32,12 +35,13 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
 		return Repeated{}, nil
 	}
+	started, unset := setStarted(t)
 	ends, targets := t.record.endWithUnits()
 	if err := t.free(targets); err != nil {
-		return Repeated{}, err
+		return Repeated{Started: started}, errors.Join(unset, err)
 	}
-	var all Repeated
-	var errs []error
+	all := Repeated{Started: started}
+	errs := []error{unset}
 	for i, now := range t.applier.Read(targets) {
 		s := ends[i]
 		if err := all.repeat(t, s, now); err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read

@@ -1,0 +1,339 @@
+package tuner_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/tuner"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/knob"
+)
+
+// stops returns the order as it is while the units of its settings do not run: a plan then has no file for them.
+func stops(o tuner.Order) tuner.Order {
+	all := o.Settings
+	o.Settings = nil
+	for _, s := range all {
+		if !s.OfGroup() {
+			o.Settings = append(o.Settings, s)
+			continue
+		}
+		s.File, s.Support, s.Stopped = "", knob.Unknown, true
+		o.Waiting = append(o.Waiting, s)
+	}
+	return o
+}
+
+// states returns the state of each setting of a unit.
+func (h *host) states() map[string]tune.State {
+	h.t.Helper()
+	a, _, err := tuner.Load(h.state)
+	must(h.t, err)
+	by := map[string]tune.State{}
+	for _, row := range a.Verify(h.root.FS(), h.kernel, nil) {
+		if strings.HasPrefix(row.Knob, "unit.") || strings.HasPrefix(row.Knob, "cpus.") {
+			by[strings.TrimSpace(row.Knob+" "+row.Instance)] = row.State
+		}
+	}
+	return by
+}
+
+// TestStoppedUnitAfterABoot: a unit of the committed profile does not run after a boot. An apply sets everything else,
+// and the lists of the unit stay on record: verify names them, the next boot gives them to the unit before it starts,
+// and an apply sets them once the unit runs. A rollback at any time restores all, also if the apply was killed at any
+// step.
+func TestStoppedUnitAfterABoot(t *testing.T) {
+	const cpus, mems = tune.UnitCPUs + " db.service", tune.UnitMems + " db.service"
+	waits := map[string]tune.State{cpus: tune.Dormant, mems: tune.Dormant}
+	whole := map[string]tune.State{cpus: tune.OK, mems: tune.OK}
+	for name, tt := range map[string]struct {
+		ahead bool
+		then  func(*registry, tuner.Order, map[string]string)
+	}{
+		"rolled back at once": {false, func(*registry, tuner.Order, map[string]string) {}},
+		"with lists before":   {true, func(*registry, tuner.Order, map[string]string) {}},
+		"started with lists": {true, func(r *registry, _ tuner.Order, _ map[string]string) {
+			r.start()
+			r.write(service+"/cgroup.events", "populated 1")
+			if d := cmp.Diff(whole, r.states()); d != "" {
+				r.t.Error(d)
+			}
+			r.do(func(u *tuner.Tuner) {
+				if again, err := u.Repeat(); err != nil || !again.IsEmpty() {
+					r.t.Errorf("%+v, %v", again, err)
+				}
+				if a, _ := u.Applied(); len(a.Settings) != 3 || len(a.Waiting) > 0 {
+					r.t.Errorf("%+v", a)
+				}
+			})
+		}},
+		"started without": {false, func(r *registry, o tuner.Order, _ map[string]string) {
+			r.start()
+			for name, s := range r.states() { // an empty list
+				if s != tune.Unreadable {
+					r.t.Errorf("%s is %s", name, s)
+				}
+			}
+			r.do(func(u *tuner.Tuner) {
+				if again, err := u.Repeat(); err != nil || !again.IsEmpty() { // systemd sets lists only for an apply
+					r.t.Errorf("%+v, %v", again, err)
+				}
+			})
+			r.do(func(u *tuner.Tuner) {
+				if done, err := u.Apply(o); err != nil || done.Writes != 2 {
+					r.t.Errorf("%+v, %v", done, err)
+				}
+			})
+			if d := cmp.Diff(whole, r.states()); d != "" {
+				r.t.Error(d)
+			}
+		}},
+		"applied again without it, and with it": {false, func(r *registry, o tuner.Order, _ map[string]string) {
+			r.do(func(u *tuner.Tuner) { _, err := u.Apply(stops(o)); must(r.t, err) })
+			if d := cmp.Diff(waits, r.states()); d != "" {
+				r.t.Error(d)
+			}
+			r.start()
+			r.do(func(u *tuner.Tuner) { _, err := u.Apply(o); must(r.t, err) })
+			must(r.t, os.RemoveAll(r.plain.Path(service)))
+			r.do(func(u *tuner.Tuner) { _, err := u.Apply(stops(o)); must(r.t, err) })
+			if a, _, err := tuner.Load(r.state); err != nil || len(a.Settings) != 3 || len(a.Waiting) > 0 {
+				r.t.Errorf("%+v, %v", a, err)
+			}
+		}},
+		"the next boot": {false, func(r *registry, o tuner.Order, kernel map[string]string) {
+			r.reboot("two", kernel)
+			r.do(func(u *tuner.Tuner) {
+				if given, err := u.Ahead(); err != nil || len(given) != 2 {
+					r.t.Errorf("%v, %v", given, err)
+				}
+			})
+			r.start()
+			if r.given[0] != "1/1" {
+				r.t.Errorf("it started with %q", r.given)
+			}
+			r.do(func(u *tuner.Tuner) {
+				if done, err := u.Apply(o); err != nil || done.Writes != 1 {
+					r.t.Errorf("%+v, %v", done, err)
+				}
+			})
+			if d := cmp.Diff(whole, r.states()); d != "" {
+				r.t.Error(d)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for fatal := 1; ; fatal++ {
+				r, o, kernel := newRegistry(t)
+				if tt.ahead {
+					r.do(func(u *tuner.Tuner) { _, err := u.Ahead(); must(t, err) })
+					r.write(service+"/cgroup.events", "populated 0") // the lists made the group
+				}
+				dies := r.command(fatal, func(u *tuner.Tuner) {
+					if _, err := u.Apply(stops(o)); err != nil {
+						t.Error(err)
+					}
+				})
+				r.named()
+				if dies {
+					before := maps.Clone(r.lists)
+					r.do(func(*tuner.Tuner) {}) // undoes
+					a, is, err := tuner.Load(r.state)
+					if done := is && a.Stands(r.boot); err != nil || !is || !done && len(a.Settings) != 3 || !done && r.files()[autogroup] != kernel[autogroup] {
+						t.Errorf("killed at step %d: %t, %+v, %v; systemd had %v", fatal, is, a, err, before)
+					}
+				} else {
+					if d := cmp.Diff(waits, r.states()); d != "" {
+						t.Error(d)
+					}
+					if a, _, _ := tuner.Load(r.state); a.Phase != tuner.Committed || len(a.Awaited(r.root.FS())) != 2 || r.files()[autogroup] != "0" {
+						t.Errorf("%+v", a)
+					}
+					tt.then(r, o, kernel)
+					r.named()
+				}
+				r.restored(fmt.Sprintf("killed at step %d", fatal), kernel)
+				if !dies {
+					if fatal < 6 {
+						t.Errorf("it has only %d steps", fatal)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+// TestPartitionsOfAStoppedUnit: of two units with partitions one does not run. The other one is a partition, and the
+// group above both has the exclusive CPUs of both. Once the unit runs, Repeat makes it a partition, too, and the record
+// is that of a whole apply: the same profile by hand writes nothing.
+func TestPartitionsOfAStoppedUnit(t *testing.T) {
+	const above = "/sys/fs/cgroup/system.slice"
+	h := newHost(t)
+	h.write("/proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n")
+	created := func(at string) {
+		for file, text := range map[string]string{
+			"cgroup.controllers": "cpuset", "cgroup.procs": "", "cpuset.cpus": "", "cpuset.cpus.exclusive": "", "cpuset.cpus.partition": "member",
+			"cpuset.cpus.effective": "0-3", "cpuset.mems.effective": "0-3",
+		} {
+			h.write(at+"/"+file, text+"\n")
+		}
+	}
+	var o tuner.Order
+	o.Profile.Name, o.Again = "test", true
+	add := func(name, unit, file, want string, phase knob.Phase) {
+		o.Settings = append(o.Settings, tune.Setting{Knob: name, Instance: unit, File: file, Want: want, Write: want, Support: knob.Settable, Phase: phase})
+	}
+	created("/sys/fs/cgroup")
+	created(above)
+	add(tune.Exclusive, "system.slice", above+"/cpuset.cpus.exclusive", "1-2", knob.Exclusives)
+	for unit, cpu := range map[string]string{"a.service": "1", "b.service": "2"} {
+		created(above + "/" + unit)
+		add(tune.UnitCPUs, unit, above+"/"+unit+"/cpuset.cpus", cpu, knob.Exclusives)
+		add(tune.Exclusive, unit, above+"/"+unit+"/cpuset.cpus.exclusive", cpu, knob.Exclusives)
+		add(tune.Partition, unit, above+"/"+unit+"/cpuset.cpus.partition", "isolated", knob.Partitions)
+	}
+	slices.SortStableFunc(o.Settings, func(a, b tune.Setting) int { return int(a.Phase - b.Phase) })
+	h.makes = func(string) { // the kernel gives a group the CPUs of its list
+		for unit, cpu := range map[string]string{"a.service": "1", "b.service": "2"} {
+			at := above + "/" + unit
+			if text, err := os.ReadFile(h.plain.Path(at + "/cpuset.cpus")); err == nil && strings.TrimSpace(string(text)) != "" {
+				h.write(at+"/cpuset.cpus.effective", cpu)
+			}
+		}
+	}
+	var err error
+	h.groups, err = cgroup.Open(h.root)
+	must(t, err)
+	command := func(f func(*tuner.Tuner)) { t.Helper(); h.command(0, f) }
+	command(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+	whole := h.states()
+
+	h.boot = "the next boot"
+	must(t, os.RemoveAll(h.plain.Path(above)))
+	created(above)
+	created(above + "/a.service")
+	stopped := o
+	stopped.Settings = nil
+	for _, s := range o.Settings {
+		switch {
+		case s.Instance == "b.service" && s.Knob != tune.Exclusive:
+			s.File, s.Stopped = "", true
+			stopped.Waiting = append(stopped.Waiting, s)
+		case s.Instance == "system.slice":
+			s.Want, s.Write = "1", "1" // the plan knows no group of the stopped unit
+			stopped.Settings = append(stopped.Settings, s)
+		case s.Instance == "a.service":
+			stopped.Settings = append(stopped.Settings, s)
+		}
+	}
+	has := func(when, exclusive, a, b string) {
+		t.Helper()
+		read := func(file string) string {
+			text, _ := os.ReadFile(h.plain.Path(above + file))
+			return strings.TrimSpace(string(text))
+		}
+		if e, x, y := read("/cpuset.cpus.exclusive"), read("/a.service/cpuset.cpus.partition"), read("/b.service/cpuset.cpus.partition"); e != exclusive || x != a || y != b {
+			t.Errorf("%s: %q, %q, %q, want %q, %q, %q", when, e, x, y, exclusive, a, b)
+		}
+	}
+	command(func(u *tuner.Tuner) { _, err := u.Apply(stopped); must(t, err) })
+	has("without b", "1-2", "isolated", "")
+	want := maps.Clone(whole)
+	for name := range want {
+		if strings.HasSuffix(name, "b.service") {
+			want[name] = tune.Dormant
+		}
+	}
+	if d := cmp.Diff(want, h.states()); d != "" {
+		t.Error(d)
+	}
+	created(above + "/b.service")
+	command(func(u *tuner.Tuner) {
+		if again, err := u.Repeat(); err != nil || len(again.Started) != 3 || len(again.Restarted) > 0 {
+			t.Errorf("%+v, %v", again, err)
+		}
+	})
+	has("with b", "1-2", "isolated", "isolated")
+	if d := cmp.Diff(whole, h.states()); d != "" {
+		t.Error(d)
+	}
+	command(func(u *tuner.Tuner) {
+		if done, err := u.Apply(o); err != nil || done.Writes > 0 {
+			t.Errorf("%+v, %v", done, err)
+		}
+	})
+	command(func(u *tuner.Tuner) { u.Rollback() })
+	has("rolled back", "", "member", "member")
+}
+
+// TestLiveUnitOfABootStarts: a unit of the committed profile does not run at the apply after a boot. Once it runs, Repeat
+// gives it its policy and slice, also if it was killed at any step, and once more after a restart. A rollback restores what the unit
+// began with.
+func TestLiveUnitOfABootStarts(t *testing.T) {
+	u := newUnit(t)
+	knobs := []string{tune.UnitPolicy, tune.UnitSlice}
+	o := u.order(0)
+	o.Settings = o.Settings[1:] // systemd sets the CPUs
+	for step := 1; ; step++ {
+		o.Again = false
+		u.do(func(h *tuner.Tuner) { _, err := h.Apply(o); must(t, err) })
+		u.stop()
+		o.Again = true
+		u.boot = fmt.Sprint("boot ", step)
+		u.do(func(h *tuner.Tuner) {
+			if r, err := h.Apply(stops(o)); err != nil || r.Writes > 0 {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+		u.want("stopped", tune.Dormant, knobs...)
+		u.do(func(h *tuner.Tuner) {
+			if again, err := h.Repeat(); err != nil || !again.IsEmpty() {
+				t.Errorf("stopped: %+v, %v", again, err)
+			}
+		})
+		u.start()
+		before := u.has()
+		u.want("started", tune.Drift, tune.UnitPolicy)
+		died := u.command(step, func(h *tuner.Tuner) {
+			if again, err := h.Repeat(); err != nil || len(again.Started) != len(o.Settings) {
+				t.Errorf("%+v, %v", again, err)
+			}
+		})
+		u.do(func(h *tuner.Tuner) {
+			again, err := h.Repeat()
+			if err != nil || !died && !again.IsEmpty() {
+				t.Errorf("killed at step %d: %+v, %v", step, again, err)
+			}
+			if a, _ := h.Applied(); len(a.Settings) != len(o.Settings) || len(a.Waiting) > 0 {
+				t.Errorf("killed at step %d: %+v", step, a)
+			}
+		})
+		u.want("set", tune.OK, knobs...)
+		if !died {
+			u.stop()
+			u.start()
+			before = u.has()
+			u.do(func(h *tuner.Tuner) {
+				if again, err := h.Repeat(); err != nil || len(again.Restarted) != len(o.Settings) {
+					t.Errorf("restarted: %+v, %v", again, err)
+				}
+			})
+		}
+		u.do(func(h *tuner.Tuner) { h.Rollback() })
+		u.asBefore(fmt.Sprintf("rolled back after step %d", step), before)
+		if !died {
+			if step < 10 {
+				t.Errorf("only %d steps", step)
+			}
+			return
+		}
+	}
+}
