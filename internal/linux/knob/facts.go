@@ -87,8 +87,13 @@ func (h *Host) Facts() Facts {
 	return f
 }
 
+// units records the units in the search path of the system's systemd (systemd.unit(5)), and the groups of units.
 func (h *Host) units(f *Facts) {
-	for _, dir := range []string{"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/", "/run/systemd/transient/"} {
+	for _, dir := range []string{
+		"/etc/systemd/system/", "/etc/systemd/system.attached/", "/run/systemd/system/", "/run/systemd/system.attached/", "/run/systemd/transient/",
+		"/run/systemd/generator.early/", "/run/systemd/generator/", "/run/systemd/generator.late/",
+		"/usr/local/lib/systemd/system/", "/usr/lib/systemd/system/", "/lib/systemd/system/",
+	} {
 		for _, name := range h.names(dir) {
 			f.Systemd, f.Units[name] = true, true
 		}

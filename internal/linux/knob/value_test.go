@@ -137,6 +137,10 @@ func TestUnits(t *testing.T) {
 	facts := knob.Open(fstest.MapFS{
 		"usr/lib/systemd/system/db.service":                                  {},
 		"usr/lib/systemd/system/web@.service":                                {},
+		"run/systemd/generator/mounted.service":                              {},
+		"run/systemd/generator.late/old.service":                             {},
+		"usr/local/lib/systemd/system/own.service":                           {},
+		"etc/systemd/system.attached/image.service":                          {},
 		"sys/fs/cgroup/cgroup.controllers":                                   {},
 		"sys/fs/cgroup/system.slice/app.slice/app-x.slice/x.service/cpu.max": {},
 		"sys/fs/cgroup/system.slice/runs.service/cgroup.events":              {Data: []byte("populated 1\nfrozen 0\n")},
@@ -146,7 +150,7 @@ func TestUnits(t *testing.T) {
 		"sys/class/net/eth1/device/numa_node":                                {Data: []byte("-1\n")},
 		"proc/cmdline":                                                       {Data: []byte("quiet nohz_full=1-3\n")},
 	}).Facts()
-	for unit, want := range map[string]bool{"db.service": true, "web@1.service": true, "x.service": true, "no.service": false, "no@1.service": false} {
+	for unit, want := range map[string]bool{"mounted.service": true, "old.service": true, "own.service": true, "image.service": true, "db.service": true, "web@1.service": true, "x.service": true, "no.service": false, "no@1.service": false} {
 		if facts.HasUnit(unit) != want {
 			t.Errorf("%s: %t", unit, !want)
 		}
