@@ -391,7 +391,7 @@ func (h *host) cutStopped(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^unit.policy work.service +batch +- +dormant`).MatchString(found) {
 		t.Error("verify does not say that the policy waits")
 	}
-	h.eventually(t, "the agent names it", berth+" status | grep -c 'does not run: .*unit.policy work.service' || true", "1")
+	h.eventually(t, "the agent names it", berth+" status | tr -s ' \\n' ' ' | grep -c 'does not run: .*unit.policy work.service' || true", "1")
 	h.sh(t, "systemctl start work")
 	h.expect(t, "started", "systemctl show -P AllowedCPUs work; systemctl show -P AllowedMemoryNodes work", "0-1\n0")
 	h.eventually(t, "the agent sets it", policy, "SCHED_BATCH")
