@@ -399,8 +399,8 @@ func (c *controller) writeCheckpoint(now time.Duration) {
 	}
 }
 
-// lastLooks bounds all checks of memory policies when an agent stops with RestoreOnStop: Kubernetes and systemd kill the
-// agent 30 s after the stop begins.
+// lastLooks bounds all checks of memory policies when an agent stops with RestoreOnStop: Kubernetes and systemd kill
+// the agent 30 s after the stop begins.
 const lastLooks = 10 * time.Second
 
 // stop ends the boundary, restores values above a limit, because no process will be there to move either, and saves the

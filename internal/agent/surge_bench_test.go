@@ -43,8 +43,8 @@ type part struct {
 	over chan struct{}
 }
 
-// burn runs the child: a thread for each CPU uses its part until the input ends. Each line is the next part. The periods
-// of the threads begin one after the other, so that the load is steady.
+// burn runs the child: a thread for each CPU uses its part until the input ends. Each line is the next part. The
+// periods of the threads begin one after the other, so that the load is steady.
 func burn(first string) error {
 	n := runtime.NumCPU()
 	runtime.GOMAXPROCS(n + 1) // Otherwise the runtime follows the CPUs of the group.
@@ -138,8 +138,8 @@ type ledger struct {
 	whole, online, hogs, due time.Duration
 }
 
-// newSurges starts the loads and the agent. A threshold of 0 is for an agent without a boundary, with idle hogs that may
-// use every CPU.
+// newSurges starts the loads and the agent. A threshold of 0 is for an agent without a boundary, with idle hogs that
+// may use every CPU.
 func newSurges(b *testing.B, threshold int) *surges {
 	b.Helper()
 	if os.Geteuid() != 0 {
@@ -275,8 +275,9 @@ func coresIn(cores []isolate.Core, cpus cpuset.Set) (n int) {
 	return n
 }
 
-// BenchmarkIsolatedIdleTime measures which part of the time that steady online work leaves idle is used by offline work:
-// beside an agent without a boundary, which is attainable, and with a boundary of two thresholds. A round takes 10 s.
+// BenchmarkIsolatedIdleTime measures which part of the time that steady online work leaves idle is used by offline
+// work: beside an agent without a boundary, which is attainable, and with a boundary of two thresholds. A round takes
+// 10 s.
 func BenchmarkIsolatedIdleTime(b *testing.B) {
 	for _, threshold := range []int{0, 65, 100} {
 		name := "no boundary"

@@ -189,7 +189,8 @@ func TestCommittedInBootOnTrial(t *testing.T) {
 }
 
 // TestCommittedThatStood: a value that the host had already when the profile was applied is not written then. After a
-// boot that ended the value, apply --committed sets it, as all of the profile, and a rollback restores the boot's value.
+// boot that ended the value, apply --committed sets it, as all of the profile, and a rollback restores the boot's
+// value.
 func TestCommittedThatStood(t *testing.T) {
 	const file = "sys/kernel/debug/sched/base_slice_ns"
 	dir := bigHost(t, 4)
@@ -217,8 +218,8 @@ func TestCommittedThatStood(t *testing.T) {
 	}
 }
 
-// TestCommittedThatBerthRefuses: a profile may have a value that Berth refuses to set while the host has it. After a boot
-// that ended the value, apply --committed refuses the profile, as a first apply would, and writes nothing.
+// TestCommittedThatBerthRefuses: a profile may have a value that Berth refuses to set while the host has it. After a
+// boot that ended the value, apply --committed refuses the profile, as a first apply would, and writes nothing.
 func TestCommittedThatBerthRefuses(t *testing.T) {
 	dir := bigHost(t, 4)
 	write(t, dir, "proc/sys/kernel/random/boot_id", "one\n")
@@ -250,9 +251,9 @@ func TestCommittedThatBerthRefuses(t *testing.T) {
 	}
 }
 
-// TestCommittedWithAStoppedUnit: units of the committed profile that do not run after a boot, or that are removed, do not
-// keep the rest of the profile out. Each of their settings is named, and stays on record. The same profile by hand is
-// refused as ever.
+// TestCommittedWithAStoppedUnit: units of the committed profile that do not run after a boot, or that are removed, do
+// not keep the rest of the profile out. Each of their settings is named, and stays on record. The same profile by hand
+// is refused as ever.
 func TestCommittedWithAStoppedUnit(t *testing.T) {
 	const file = "sys/kernel/debug/sched/base_slice_ns"
 	dir := bigHost(t, 4)

@@ -289,8 +289,8 @@ func (j *tuneJob) write(u *tuner.Tuner, o tuner.Order, plan tune.Plan, parts tun
 	return nil
 }
 
-// rows adds the settings of an apply to the result, each with its outcome. It waits for the kernel's counts of memory, so
-// the lock of stateDir/tune must be free by then.
+// rows adds the settings of an apply to the result, each with its outcome. It waits for the kernel's counts of memory,
+// so the lock of stateDir/tune must be free by then.
 func (j *tuneJob) rows() {
 	j.done.Count(j.cmd.Context(), knob.Open(j.root.FS()))
 	j.result.Settings = appliedRows(j.parts, j.done)

@@ -24,8 +24,8 @@ const (
 	thirdKernel  = "6.12.3-amd64"
 )
 
-// debianFiles returns the files of the machine beyond Debian's: the settings of grub for a serial console, profiles, and
-// a menu as an installer leaves it before the first update-grub.
+// debianFiles returns the files of the machine beyond Debian's: the settings of grub for a serial console, profiles,
+// and a menu as an installer leaves it before the first update-grub.
 func debianFiles(t *testing.T, k Kernel) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{
@@ -84,8 +84,8 @@ func (d *debianHost) boot(what, kernel string, with bool, commands ...string) {
 
 // TestUpdateGRUB takes a machine through trial boots whose GRUB is configured by Debian's own update-grub, and whose
 // kernels come and go with the hooks of that package. The shipped program runs in the machine. Trials end with a panic,
-// with a power cut, and with a commit; a kernel is installed before the trial, and after the commit. The power also fails
-// right after a commit, which then counts.
+// with a power cut, and with a commit; a kernel is installed before the trial, and after the commit. The power also
+// fails right after a commit, which then counts.
 func TestUpdateGRUB(t *testing.T) {
 	kernels := requireAll(t)
 	debian, err := NewDebian(t.Context(), debianFiles(t, kernels["own"]), t.TempDir(), os.Stderr)

@@ -20,16 +20,16 @@
 // TestBootArguments boots once more with arguments that no cell has: a locked down kernel, isolated CPUs.
 //
 // TestGRUB boots from a disk with its own GRUB (GRUB, from its packages), by the BIOS and by UEFI firmware, and takes
-// it through trial boots. TestBLS does the same with the entries and the configuration of Red Hat's GRUB, TestSystemdBoot
-// with UEFI firmware and systemd-boot. With UEFI the kernel is the distribution's, because Berth's own kernel does not
-// support such firmware. In these tests Berth's rooms change the files between the boots, and the guest only prints its
-// arguments.
+// it through trial boots. TestBLS does the same with the entries and the configuration of Red Hat's GRUB,
+// TestSystemdBoot with UEFI firmware and systemd-boot. With UEFI the kernel is the distribution's, because Berth's own
+// kernel does not support such firmware. In these tests Berth's rooms change the files between the boots, and the guest
+// only prints its arguments.
 //
 // TestUpdateGRUB boots a disk of Debian (Debian, from its packages) that keeps what the system writes. The shipped
 // program runs there, and Debian's own update-grub writes GRUB's menu, also from the hooks of the kernels' packages.
 //
-// Each of these tests boots nine to seventeen times, and prints what booted. They, TestBootArguments and the whole matrix
-// are `make verify-kernels`.
+// Each of these tests boots nine to seventeen times, and prints what booted. They, TestBootArguments and the whole
+// matrix are `make verify-kernels`.
 //
 // # Adding things
 //

@@ -133,8 +133,8 @@ func (s specified) Boot(ctx context.Context) (string, error) {
 	return s.GRUB.Boot(ctx)
 }
 
-// TestBLS takes a machine with entries of the Boot Loader Specification, and the configuration of Red Hat's GRUB, through
-// trial boots. Debian's GRUB boots it, and the test does the part of the command blscfg.
+// TestBLS takes a machine with entries of the Boot Loader Specification, and the configuration of Red Hat's GRUB,
+// through trial boots. Debian's GRUB boots it, and the test does the part of the command blscfg.
 func TestBLS(t *testing.T) {
 	m, kernels, initramfs := newLoaded(t, "rhel-bls")
 	const release = "5.14.0-362.el9.x86_64"

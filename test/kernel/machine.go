@@ -106,11 +106,11 @@ func counted() []string {
 }
 
 // model is the emulated processor. Some properties differ from "everything the emulator has". With cx16, QEMU 7.2
-// damages the flags around cmpxchg16b, and the guest panics in kmalloc sooner or later. la57 costs a fifth level of page
-// tables. Kernels before 6.9 find the sibling threads of an AMD processor only in a leaf that the emulator lacks. The
-// protections of the kernel against programs (smap, smep, pku, umip) make the emulator leave its translated code at
-// every copy from or to a program. With erms the kernel fills and copies memory by one instruction that is emulated byte
-// by byte: a page fault then takes twice as long, a large read five times.
+// damages the flags around cmpxchg16b, and the guest panics in kmalloc sooner or later. la57 costs a fifth level of
+// page tables. Kernels before 6.9 find the sibling threads of an AMD processor only in a leaf that the emulator lacks.
+// The protections of the kernel against programs (smap, smep, pku, umip) make the emulator leave its translated code at
+// every copy from or to a program. With erms the kernel fills and copies memory by one instruction that is emulated
+// byte by byte: a page fault then takes twice as long, a large read five times.
 const model = "max,-cx16,-la57,-smap,-smep,-pku,-umip,-erms,vendor=GenuineIntel"
 
 // CommandLine joins the parameters of the guest's kernel, after the parameters of every guest.

@@ -17,9 +17,9 @@ import (
 // deepest is the largest number of folders between a package with such tests and the module's own folder.
 const deepest = 6
 
-// Files returns the files of a recorded machine, such as debian-grub, by their paths without the first slash. A record is
-// text: an environment block of GRUB gets its full length, and the variable with the loader's name gets its format. Files
-// looks for the machines of package bootargs above the caller's folder.
+// Files returns the files of a recorded machine, such as debian-grub, by their paths without the first slash. A record
+// is text: an environment block of GRUB gets its full length, and the variable with the loader's name gets its format.
+// Files looks for the machines of package bootargs above the caller's folder.
 func Files(t testing.TB, machine string) map[string]string {
 	t.Helper()
 	archive, err := parse(filepath.Join("internal/linux/bootargs/testdata", machine+".txtar"))
@@ -56,8 +56,8 @@ func Block(text string) string {
 	return text + strings.Repeat("#", max(size-len(text), 0))
 }
 
-// End ends the choice of an entry for one boot, as GRUB and systemd-boot do before they start the kernel. It returns the
-// chosen entry, "" for the usual boot. The machine's files are below dir.
+// End ends the choice of an entry for one boot, as GRUB and systemd-boot do before they start the kernel. It returns
+// the chosen entry, "" for the usual boot. The machine's files are below dir.
 func End(t testing.TB, dir string) (entry string) {
 	t.Helper()
 	variables, err := filepath.Glob(filepath.Join(dir, "sys/firmware/efi/efivars/LoaderEntryOneShot-*"))

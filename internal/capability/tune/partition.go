@@ -128,7 +128,8 @@ func OwnSlice(set string) string { return strings.ReplaceAll("berth-"+set, "-", 
 // Joins says how services join a slice.
 func Joins(slice string) string { return "services join it with Slice=" + slice }
 
-// SliceNow returns the value of a slice from the file of its partition, "" if the slice does not run. text reads a file.
+// SliceNow returns the value of a slice from the file of its partition, "" if the slice does not run. text reads a
+// file.
 func SliceNow(file string, text func(string) string) string {
 	return cgroup.SliceText(text(file), text(sliceCPUs(file)))
 }

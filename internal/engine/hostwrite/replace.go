@@ -163,10 +163,10 @@ func synced(d *hostfs.Dir) error {
 	return nil
 }
 
-// InPlace writes the whole file system of a directory to its disk (syncfs(2)). A sync of a file may leave the change in the
-// log of the file system only, which a boot loader does not read: after a power loss it would find the former directory, with
-// blocks that may have other content by then. syncfs also writes the changed blocks of ext4 and FAT to their places
-// (sync_filesystem in fs/sync.c). XFS does that half a minute later.
+// InPlace writes the whole file system of a directory to its disk (syncfs(2)). A sync of a file may leave the change in
+// the log of the file system only, which a boot loader does not read: after a power loss it would find the former
+// directory, with blocks that may have other content by then. syncfs also writes the changed blocks of ext4 and FAT to
+// their places (sync_filesystem in fs/sync.c). XFS does that half a minute later.
 func InPlace(d *hostfs.Dir) error {
 	f, err := d.Open(".", os.O_RDONLY)
 	if err == nil {

@@ -113,8 +113,8 @@ func (q *Quota) Original() cgroup.Value { return q.original }
 // Stands returns the value last seen or written.
 func (q *Quota) Stands() cgroup.Value { return cgroup.Value(q.ours) }
 
-// Rests reports whether the file has the original, as it had when it was last seen. See would then change nothing unless
-// the quota was left to another writer. Rests costs less than See, which needs the value as text.
+// Rests reports whether the file has the original, as it had when it was last seen. See would then change nothing
+// unless the quota was left to another writer. Rests costs less than See, which needs the value as text.
 func (q *Quota) Rests(quota, period unit.Micros) bool {
 	has, in, err := q.Stands().Pair()
 	return err == nil && has == quota && in == period && q.Stands() == q.original && !q.unsettled

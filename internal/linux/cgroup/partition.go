@@ -24,11 +24,12 @@ const (
 // Member is the KnobPartition value of a group that is no partition.
 const Member Value = "member"
 
-// NoSlice is the value of a slice as a whole that has neither CPUs nor a partition: it does not run, or systemd started it
-// for the units in it. Any other value is its SliceText.
+// NoSlice is the value of a slice as a whole that has neither CPUs nor a partition: it does not run, or systemd started
+// it for the units in it. Any other value is its SliceText.
 const NoSlice = "none"
 
-// SliceText returns the value of a slice as a whole: its KnobPartition and its CPUs, such as "isolated 2-3" or "member 2-3".
+// SliceText returns the value of a slice as a whole: its KnobPartition and its CPUs, such as "isolated 2-3" or "member
+// 2-3".
 func SliceText(kind, cpus string) string { return strings.TrimSpace(kind + " " + cpus) }
 
 func (k Knob) isPartition() bool { return k == KnobPartition || k == KnobExclusive }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherPIDs means that this program has process ids of its own (a pid namespace), and the kernel's records of wakeups
-// have those of the host.
+// ErrOtherPIDs means that this program has process ids of its own (a pid namespace), and the kernel's records of
+// wakeups have those of the host.
 var ErrOtherPIDs = errors.New("the kernel's wakeups have the process ids of the host, and this program is in a pid namespace of its own")
 
 // tracepoint says how to read the records of a tracepoint: where the thread and the CPU are.
@@ -50,11 +50,11 @@ const (
 // RecordWakeups adds the kinds Woken and Moved to the recording, by the tracepoints sched_wakeup, sched_wakeup_new and
 // sched_migrate_task. They write to the rings of the switches, so no buffer of tracefs is made, and nothing is left
 // after this process. Only the ids and formats of the tracepoints come from tracefs: from the host's mount, or from a
-// mount that no other process sees (Linux 5.2, CAP_SYS_ADMIN). After an error, the recording has switches only, from then
-// on.
+// mount that no other process sees (Linux 5.2, CAP_SYS_ADMIN). After an error, the recording has switches only, from
+// then on.
 //
-// Without these tracepoints (CONFIG_EVENT_TRACING), the error is ErrNotSupported; without the rights, or on a kernel that
-// is locked down, it is fs.ErrPermission; in a pid namespace, it is ErrOtherPIDs.
+// Without these tracepoints (CONFIG_EVENT_TRACING), the error is ErrNotSupported; without the rights, or on a kernel
+// that is locked down, it is fs.ErrPermission; in a pid namespace, it is ErrOtherPIDs.
 func (s *Switches) RecordWakeups() error {
 	pids, err := os.Readlink(pidNamespace)
 	if err != nil {

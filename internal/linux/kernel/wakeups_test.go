@@ -168,7 +168,8 @@ func TestLiveWakeups(t *testing.T) {
 	}
 }
 
-// mountsAndFiles returns the mounts of tracefs and the number of perf events and directories that this process has open.
+// mountsAndFiles returns the mounts of tracefs and the number of perf events and directories that this process has
+// open.
 func mountsAndFiles(t *testing.T) (mounts string, files int) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")

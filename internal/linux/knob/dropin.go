@@ -13,8 +13,8 @@ const persistent = "/etc/systemd/system.control"
 // DropIn returns a file that gives a unit another list of CPUs or memory nodes than the one that systemd was given
 // until the next boot; "" if there is none. At each daemon-reload systemd reads the drop-ins of a unit in the order of
 // their names, whichever directory they are in, and one in /etc instead of one of the same name in /run
-// (systemd.unit(5)). The list until the next boot is in /run/systemd/system.control, in 50-PROPERTY.conf. DropIn ignores
-// files for all units of a kind, files of generators, and files that cannot be read.
+// (systemd.unit(5)). The list until the next boot is in /run/systemd/system.control, in 50-PROPERTY.conf. DropIn
+// ignores files for all units of a kind, files of generators, and files that cannot be read.
 func DropIn(h *Host, unit, property, list string) string {
 	given, _ := cpuset.Parse(list) // empty for an invalid one: every file is another list then
 	own := "50-" + property + ".conf"

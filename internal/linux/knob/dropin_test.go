@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
-// TestDropIn checks which drop-ins of a unit prevail over the list that Berth gave it. TestHostOfSystemd of test/cluster
-// compares the same with systemd.
+// TestDropIn checks which drop-ins of a unit prevail over the list that Berth gave it. TestHostOfSystemd of
+// test/cluster compares the same with systemd.
 func TestDropIn(t *testing.T) {
 	t.Parallel()
 	const (

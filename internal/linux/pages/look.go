@@ -27,8 +27,8 @@ const (
 	present   = 1 << 63
 )
 
-// Seen is the result of Look, or of Pages and Locate. The slices have one element for each page that is present, in the order of addresses.
-// They reuse the slices.
+// Seen is the result of Look, or of Pages and Locate. The slices have one element for each page that is present, in the
+// order of addresses. They reuse the slices.
 type Seen struct {
 	Addresses []uint64
 	// Nodes are the nodes of the pages. A negative number is not a page of the process: the page was freed in the
@@ -89,8 +89,8 @@ func (p *Process) Pages(m Mapping, from uint64, size int64, s *Seen) (next uint6
 	return next, nil
 }
 
-// Assume is Pages for a mapping of which every base page is present and no other process has any mapped, and for about as
-// many pages as most, but not for less than a stretch. It asks nobody: Locate shows at each page that it asks for
+// Assume is Pages for a mapping of which every base page is present and no other process has any mapped, and for about
+// as many pages as most, but not for less than a stretch. It asks nobody: Locate shows at each page that it asks for
 // whether it is still there.
 func (s *Seen) Assume(m *Mapping, from uint64, most int) (next uint64) {
 	next = max(m.stretch(from), min(m.End, (from+uint64(most)*Size)/HugeSize*HugeSize))
@@ -115,8 +115,8 @@ func (s *Seen) Run(i int) (end int) {
 }
 
 // Locate finds the nodes of the pages that Pages found. If the caller knows that the pages which only this process has
-// mapped are on one node, Locate asks for a sample of them instead of all. It asks for all if a page of the sample is on
-// another node.
+// mapped are on one node, Locate asks for a sample of them instead of all. It asks for all if a page of the sample is
+// on another node.
 func (p *Process) Locate(on int32, s *Seen) error {
 	if on != Unknown {
 		if known, err := p.confirm(on, s); known || err != nil {

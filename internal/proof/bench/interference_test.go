@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// slowed returns the samples of an arm of 20 s. One request of ten takes 4 ms times the factor, 1 if that is 0; the others
-// take 2 ms.
+// slowed returns the samples of an arm of 20 s. One request of ten takes 4 ms times the factor, 1 if that is 0; the
+// others take 2 ms.
 func slowed(n int, factor float64) []load.Sample {
 	const ms = time.Millisecond
 	list := make([]load.Sample, n)

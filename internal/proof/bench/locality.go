@@ -89,8 +89,8 @@ func (s start) String() string {
 	return fmt.Sprintf("%d %% local", s.percent)
 }
 
-// starts returns the states of the document that Berth is measured by, a state with huge pages, and states of which all,
-// half and few pages are remote.
+// starts returns the states of the document that Berth is measured by, a state with huge pages, and states of which
+// all, half and few pages are remote.
 func starts() []start {
 	return []start{{MixedPercent, false}, {47, false}, {MixedPercent, true}, {0, false}, {50, false}, {95, false}}
 }

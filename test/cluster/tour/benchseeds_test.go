@@ -16,8 +16,8 @@ import (
 	"github.com/berth-project/berth/internal/proof/seeds"
 )
 
-// TestSeedPods runs each arm of the documents' experiments once, with pods of the cluster. Each arm is in force and has a
-// figure, or the machine lacks something. No pod and no ConfigMap is left. The node is this machine's.
+// TestSeedPods runs each arm of the documents' experiments once, with pods of the cluster. Each arm is in force and has
+// a figure, or the machine lacks something. No pod and no ConfigMap is left. The node is this machine's.
 func TestSeedPods(t *testing.T) {
 	tour := inCluster(t)
 	b, err := parseSeeds([]string{"--reps=1", "--duration=2s", "--version=test", "--out", t.TempDir()}, t.Output())

@@ -1,7 +1,7 @@
 // Program tour shows, in the cluster of `make cluster`, what Berth does with the manifests of ACK's and Koordinator's
 // documentation: placements, masks, events, a CPU burst before and after, borrowed cores. `make demo-cluster` runs it,
-// `make bench-cluster` and `make bench-seeds` run its benchmarks. It deletes the objects that it creates, and leaves the
-// cluster running.
+// `make bench-cluster` and `make bench-seeds` run its benchmarks. It deletes the objects that it creates, and leaves
+// the cluster running.
 //
 //	tour            the whole tour
 //	tour bench …    the load of `berth bench burst` with the server as a pod; --help lists the flags

@@ -61,7 +61,8 @@ func TestNotInThisCluster(t *testing.T) {
 	}
 }
 
-// TestSeedPodsOfArms checks that arms differ only in what the documents change, and in the limit of the arm without one.
+// TestSeedPodsOfArms checks that arms differ only in what the documents change, and in the limit of the arm without
+// one.
 func TestSeedPodsOfArms(t *testing.T) {
 	b := &seedBench{node: "here", cpus: 8, limit: 4}
 	nginx := &nginxPods{seedBench: b, clients: 2, workers: 3}

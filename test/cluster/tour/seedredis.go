@@ -34,8 +34,8 @@ const (
 	nearMemory = `{"policy": "bestEffort"}`
 )
 
-// redisPods are Redis in a pod with exclusive CPUs, and its clients in another pod. A container beside Redis spreads its
-// pages. The agent moves the pages of the pod with the annotation.
+// redisPods are Redis in a pod with exclusive CPUs, and its clients in another pod. A container beside Redis spreads
+// its pages. The agent moves the pages of the pod with the annotation.
 type redisPods struct {
 	*seedBench
 

@@ -40,9 +40,9 @@ type calPi struct {
 	reserved cpuset.Set
 }
 
-// lends shows cal-pi with the policy static-burst. It borrows cores until go-demo comes, which gets all cores of the node
-// but one, and borrows again when go-demo has gone. A witness reads the files of the kernel meanwhile. cal-pi computes so
-// many digits before. The result shown is false if no node is large enough.
+// lends shows cal-pi with the policy static-burst. It borrows cores until go-demo comes, which gets all cores of the
+// node but one, and borrows again when go-demo has gone. A witness reads the files of the kernel meanwhile. cal-pi
+// computes so many digits before. The result shown is false if no node is large enough.
 func (t *tour) lends(ctx context.Context, digits int) (shown bool, err error) {
 	t.title("cal-pi with static-burst borrows cores, and leaves them before another pod has them")
 	node, err := t.largest(ctx)
@@ -156,8 +156,8 @@ func (t *tour) borrows(ctx context.Context, file string) (b calPi, wide int, err
 	return b, wide, t.table(ctx)
 }
 
-// widens waits until cal-pi has at least so many CPUs, with those reserved for it and the quota of its limit. It returns
-// their number.
+// widens waits until cal-pi has at least so many CPUs, with those reserved for it and the quota of its limit. It
+// returns their number.
 func (t *tour) widens(ctx context.Context, b calPi, least int) (wide int, err error) {
 	limited, _, cancel := patience.WithLimit(ctx, lendLimit)
 	defer cancel()
@@ -246,8 +246,8 @@ func containerID(p *v1.Pod) string {
 	return id
 }
 
-// judge checks the sights in which cal-pi is. It always has its reserved CPUs, and no CPU of another pod. It borrowed CPUs
-// that another pod had then, and borrowed in the end.
+// judge checks the sights in which cal-pi is. It always has its reserved CPUs, and no CPU of another pod. It borrowed
+// CPUs that another pod had then, and borrowed in the end.
 func (b calPi) judge(sights []sight, others map[string]string) error {
 	var errs []error
 	var borrowed, yielded, has cpuset.Set

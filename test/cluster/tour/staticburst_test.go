@@ -59,8 +59,8 @@ func TestJudgeOfBorrowing(t *testing.T) {
 	}
 }
 
-// TestWitnessLooks checks that a witness has looked when it has started, although files of an earlier witness are there,
-// and that it ends.
+// TestWitnessLooks checks that a witness has looked when it has started, although files of an earlier witness are
+// there, and that it ends.
 func TestWitnessLooks(t *testing.T) {
 	t.Parallel()
 	stop := filepath.Join(t.TempDir(), "stop")
@@ -86,8 +86,8 @@ func TestWitnessLooks(t *testing.T) {
 	}
 }
 
-// TestBorrowerOfTheDocument checks that cal-pi differs from the documentation's in the policy, the node and the program's
-// end only.
+// TestBorrowerOfTheDocument checks that cal-pi differs from the documentation's in the policy, the node and the
+// program's end only.
 func TestBorrowerOfTheDocument(t *testing.T) {
 	t.Parallel()
 	var pods [2]v1.Pod

@@ -17,8 +17,8 @@ import (
 
 // staring is a shell script that reads the CPU sets of all groups of containers again and again, until the file %[2]s
 // exists or the program that started it ends. After its first look it makes the file %[3]s. When the sets change, it
-// prints the number of looks at the same sets, and each set as GROUP=CPUS. %[1]s is the group of this cluster. The script
-// starts one program for each look, which lets others run: an emulated machine is slow.
+// prints the number of looks at the same sets, and each set as GROUP=CPUS. %[1]s is the group of this cluster. The
+// script starts one program for each look, which lets others run: an emulated machine is slow.
 const staring = `for root in /sys/fs/cgroup /sys/fs/cgroup/cpuset; do
   for pods in kubepods.slice %[1]s/kubepods; do
     [ -e $root/$pods/cpuset.cpus ] && cd $root/$pods && break 2

@@ -106,8 +106,8 @@ cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	h.memory(t)
 }
 
-// refusesAffinity gives a service a CPUAffinity without a CPU of its list: with the list it could not start again. A plan
-// and an apply say so, and nothing is written.
+// refusesAffinity gives a service a CPUAffinity without a CPU of its list: with the list it could not start again. A
+// plan and an apply say so, and nothing is written.
 func (h *host) refusesAffinity(t *testing.T, has string) {
 	const (
 		dropIn = "/run/systemd/system/web.service.d/affinity.conf"
@@ -147,8 +147,8 @@ func (h *host) memory(t *testing.T) {
 	h.sh(t, berth+" tune rollback")
 }
 
-// own applies the built-in profile dpdk, for which Berth starts a slice. Services join the slice. A rollback does not stop
-// it while a service is in it. After a boot, an enabled service must start on the CPUs of the slice.
+// own applies the built-in profile dpdk, for which Berth starts a slice. Services join the slice. A rollback does not
+// stop it while a service is in it. After a boot, an enabled service must start on the CPUs of the slice.
 func (h *host) own(t *testing.T) {
 	const has = `cd /sys/fs/cgroup; s='` + ownSlice + `'
 cat "$s/cpuset.cpus.partition" 2>/dev/null || echo member

@@ -220,9 +220,9 @@ func TestPagesChangeAfterTheCensus(t *testing.T) {
 	})
 }
 
-// TestFullMappingChanges checks what happens to a mapping that numa_maps showed full and unshared. While its first pages
-// move, a fork or KSM shares later pages, or they leave. A shared page stays, no page counts as moved that did not
-// move, and the pass reads pagemap after the first call with such pages.
+// TestFullMappingChanges checks what happens to a mapping that numa_maps showed full and unshared. While its first
+// pages move, a fork or KSM shares later pages, or they leave. A shared page stays, no page counts as moved that did
+// not move, and the pass reads pagemap after the first call with such pages.
 func TestFullMappingChanges(t *testing.T) {
 	t.Parallel()
 	const n, kept = 30 * stretch, 12 * stretch // the first eight stretches are in the first call

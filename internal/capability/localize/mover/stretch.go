@@ -63,8 +63,8 @@ func (s stretch) count() error {
 	return err
 }
 
-// locate finds the nodes of a stretch's pages. If a sample of the mapping's first stretch has a remote page, it reads the
-// policy, and the census with it, at once: it is needed for that page anyway.
+// locate finds the nodes of a stretch's pages. If a sample of the mapping's first stretch has a remote page, it reads
+// the policy, and the census with it, at once: it is needed for that page anyway.
 func (s stretch) locate() error {
 	w := &s.pass.walk
 	if !w.census.sampled && s.mapping.Kind == pages.Private && len(w.seen.Addresses) >= fewest {

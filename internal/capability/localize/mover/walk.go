@@ -65,13 +65,13 @@ type walk struct {
 
 // census is what numa_maps and earlier stretches say about the present mapping. If all pages that were not seen yet are
 // on one node, their nodes are known without a query for each page. That is so for a mapping that is on one node as a
-// whole. Pages whose node is not known need the query: after a call that moves pages, a page that was there before looks
-// like a page that moved. It would also end a batch of the kernel. If a stretch shows more pages of a node than were
-// counted, the mapping has changed, and all its later pages need the query.
+// whole. Pages whose node is not known need the query: after a call that moves pages, a page that was there before
+// looks like a page that moved. It would also end a batch of the kernel. If a stretch shows more pages of a node than
+// were counted, the mapping has changed, and all its later pages need the query.
 //
-// Where numa_maps shows that all pages of the mapping are present and unshared, pagemap has nothing to add, and a stretch
-// is all of its addresses. Pages may be shared, freed or swapped out in the meantime, as they may after a look at
-// pagemap. The query shows pages that are gone, and the call that moves pages leaves those that another process has
+// Where numa_maps shows that all pages of the mapping are present and unshared, pagemap has nothing to add, and a
+// stretch is all of its addresses. Pages may be shared, freed or swapped out in the meantime, as they may after a look
+// at pagemap. The query shows pages that are gone, and the call that moves pages leaves those that another process has
 // mapped by then (MPOL_MF_MOVE). After either, later stretches need pagemap.
 type census struct {
 	// seen are the pages that stretches showed, by node, and counted the pages of the mapping by numa_maps.

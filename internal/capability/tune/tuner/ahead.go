@@ -11,9 +11,9 @@ import (
 )
 
 // Ahead gives systemd the CPUs and memory nodes of the committed profile for units that do not run yet, so that these
-// units start with them. It also starts the slices of the profile, as partitions. It is for the beginning of a boot. The originals are journaled as in an apply, and an undo
-// restores them. The record stays that of the earlier boot: Apply with Again writes all other settings, and finds these
-// lists in effect.
+// units start with them. It also starts the slices of the profile, as partitions. It is for the beginning of a boot.
+// The originals are journaled as in an apply, and an undo restores them. The record stays that of the earlier boot:
+// Apply with Again writes all other settings, and finds these lists in effect.
 //
 // Ahead writes nothing after a boot in which no apply has ended since Ahead ran: the host may have died of the lists.
 // It omits lists that the agent holds, and lists with which a unit cannot start: a note names each. The error names

@@ -19,8 +19,8 @@ import (
 )
 
 // TestUnitThatAsksForOtherCPUs: if a unit could not start with the list of a profile, an apply writes nothing, and the
-// plan says so with the same words. After a boot the list and what depends on it are left out. A unit that asks for some
-// of the CPUs gets the list, and the plan says which of them it will use.
+// plan says so with the same words. After a boot the list and what depends on it are left out. A unit that asks for
+// some of the CPUs gets the list, and the plan says which of them it will use.
 func TestUnitThatAsksForOtherCPUs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks  cpuset.Set
@@ -100,8 +100,8 @@ func (m *mute) Asked(_ string, k cgroup.Knob) (cpuset.Set, error) {
 	return cpuset.Set{}, cgroupfile.ErrNoUnits
 }
 
-// TestSystemdThatDoesNotAnswer: what units ask for is then unknown. A plan says so once, marks nothing, and does not ask
-// again; an apply writes nothing.
+// TestSystemdThatDoesNotAnswer: what units ask for is then unknown. A plan says so once, marks nothing, and does not
+// ask again; an apply writes nothing.
 func TestSystemdThatDoesNotAnswer(t *testing.T) {
 	r, o, _ := newRegistry(t)
 	r.start()

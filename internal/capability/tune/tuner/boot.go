@@ -241,8 +241,8 @@ func (t *Tuner) settleBoot() error {
 	return t.record.save(t.host.Dir)
 }
 
-// disarm makes the next boot the usual one if a trial runs and its boot loader could not end it. A boot loader can fail to
-// write although it looked able to: then each boot would be the trial, without a commit.
+// disarm makes the next boot the usual one if a trial runs and its boot loader could not end it. A boot loader can fail
+// to write although it looked able to: then each boot would be the trial, without a commit.
 func (t *Tuner) disarm() {
 	if !t.isTried() || t.record.Args.Boot == t.host.Boot || !bootargs.Armed(t.host.Root.FS()) {
 		return

@@ -322,8 +322,8 @@ func TestAnotherEntryWasBooted(t *testing.T) {
 	m.expect("committed", "ok")
 }
 
-// TestLoaderCannotEndTheTrial: if the boot loader fails to remove the choice of the trial, the first command in that boot
-// removes it. The trial then goes on as usual, to a commit or to the old boot.
+// TestLoaderCannotEndTheTrial: if the boot loader fails to remove the choice of the trial, the first command in that
+// boot removes it. The trial then goes on as usual, to a commit or to the old boot.
 func TestLoaderCannotEndTheTrial(t *testing.T) {
 	for _, name := range withTrial() {
 		for _, commit := range []bool{true, false} {

@@ -18,8 +18,8 @@ const (
 )
 
 // Count adds to Partly the units whose memory is not on the nodes that the apply gave them (Mems). It waits until the
-// kernel has counted the pages that moved, for 4 s at most, or until ctx ends. An apply does not wait itself: it has the
-// lock of stateDir/tune, which the undo at the deadline needs.
+// kernel has counted the pages that moved, for 4 s at most, or until ctx ends. An apply does not wait itself: it has
+// the lock of stateDir/tune, which the undo at the deadline needs.
 func (r *Result) Count(ctx context.Context, host *knob.Host) {
 	until := time.Now().Add(counted)
 	for _, s := range r.Mems {

@@ -62,8 +62,8 @@ func TestMemoryThatStays(t *testing.T) {
 	}
 }
 
-// TestWrittenMemoryNodes: an apply names the memory nodes that it wrote, since pages may stay elsewhere. It does not name
-// those that the unit has already, nor another list.
+// TestWrittenMemoryNodes: an apply names the memory nodes that it wrote, since pages may stay elsewhere. It does not
+// name those that the unit has already, nor another list.
 func TestWrittenMemoryNodes(t *testing.T) {
 	r, o, _ := newRegistry(t)
 	r.start()

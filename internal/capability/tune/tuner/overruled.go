@@ -24,7 +24,8 @@ func Overruled(host *knob.Host, units []profile.Unit) []profile.Finding {
 	return found
 }
 
-// overruled returns a sentence about a file that gives a unit another list, "" if there is none or the setting is no list.
+// overruled returns a sentence about a file that gives a unit another list, "" if there is none or the setting is no
+// list.
 func overruled(host *knob.Host, name, unit, list string) string {
 	property := map[string]string{tune.UnitCPUs: "AllowedCPUs", tune.UnitMems: "AllowedMemoryNodes"}[name]
 	if property == "" || list == "" {

@@ -227,8 +227,8 @@ func (a Applied) former() *Applied {
 // IsUndone reports whether a committed profile is not in force since an apply of it was undone.
 func (a Applied) IsUndone() bool { return a.Boot == "" && a.Phase == Committed }
 
-// isOf reports whether the record has these settings of this profile. A setting that waited for its unit may have another
-// place now.
+// isOf reports whether the record has these settings of this profile. A setting that waited for its unit may have
+// another place now.
 func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
 	settings = slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return slices.ContainsFunc(a.Waiting, s.isLike) })
 	asked := slices.Concat(a.Settings, a.Left, a.Dormant)

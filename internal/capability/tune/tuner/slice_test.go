@@ -100,9 +100,9 @@ func newSlicer(t *testing.T) (*slicer, tuner.Order, map[string]string) {
 	return s, o, kernel
 }
 
-// TestSliceAfterBoot: Ahead starts the slice of a committed profile, or makes the slice a partition that systemd has started
-// for a unit of the boot. An apply then finds it in effect, or makes it if Ahead did not. A rollback ends it, also if Ahead
-// or the apply was killed at any step.
+// TestSliceAfterBoot: Ahead starts the slice of a committed profile, or makes the slice a partition that systemd has
+// started for a unit of the boot. An apply then finds it in effect, or makes it if Ahead did not. A rollback ends it,
+// also if Ahead or the apply was killed at any step.
 func TestSliceAfterBoot(t *testing.T) {
 	for name, tt := range map[string]struct {
 		begin func(*slicer)
@@ -153,7 +153,8 @@ func TestSliceAfterBoot(t *testing.T) {
 	}
 }
 
-// TestSliceOfOthers: a plan names a slice of another program, and that an apply refuses it, with the words of the apply.
+// TestSliceOfOthers: a plan names a slice of another program, and that an apply refuses it, with the words of the
+// apply.
 func TestSliceOfOthers(t *testing.T) {
 	s, o, _ := newSlicer(t)
 	s.start()
@@ -173,7 +174,8 @@ func TestSliceOfOthers(t *testing.T) {
 	})
 }
 
-// TestSliceInUse: the undo of a slice that a service is in is not complete, and the profile stays on record until it is.
+// TestSliceInUse: the undo of a slice that a service is in is not complete, and the profile stays on record until it
+// is.
 func TestSliceInUse(t *testing.T) {
 	s, o, _ := newSlicer(t)
 	s.start()

@@ -136,8 +136,8 @@ func TestLiveUnitStood(t *testing.T) {
 	u.asBefore("rolled back", before)
 }
 
-// TestLiveUnitWithoutThreads: a unit has no process when a profile is applied. A process that comes later gets the policy
-// and the slice, and a rollback gives it back what it had.
+// TestLiveUnitWithoutThreads: a unit has no process when a profile is applied. A process that comes later gets the
+// policy and the slice, and a rollback gives it back what it had.
 func TestLiveUnitWithoutThreads(t *testing.T) {
 	u := newUnit(t)
 	o := u.order(confirm)

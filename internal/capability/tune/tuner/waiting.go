@@ -100,9 +100,9 @@ func (a Applied) await(rows []tune.Verified, host *knob.Host) {
 	}
 }
 
-// setStarted sets the waiting settings of units that run now, and returns those that it wrote. It records them as settings
-// of the profile, also after an error of the write: then they are drift. It writes no list of a unit, as systemd would
-// wait for the pages that move, and makes no partition of a unit without its CPUs.
+// setStarted sets the waiting settings of units that run now, and returns those that it wrote. It records them as
+// settings of the profile, also after an error of the write: then they are drift. It writes no list of a unit, as
+// systemd would wait for the pages that move, and makes no partition of a unit without its CPUs.
 func setStarted(t *Tuner) (set []Setting, err error) {
 	begun, waits := t.record.split(knob.Open(t.host.Root.FS()))
 	var targets []plan.Target

@@ -274,9 +274,9 @@ func TestPartitionsOfAStoppedUnit(t *testing.T) {
 	has("rolled back", "", "member", "member")
 }
 
-// TestLiveUnitOfABootStarts: a unit of the committed profile does not run at the apply after a boot. Once it runs, Repeat
-// gives it its policy and slice, also if it was killed at any step, and once more after a restart. A rollback restores what the unit
-// began with.
+// TestLiveUnitOfABootStarts: a unit of the committed profile does not run at the apply after a boot. Once it runs,
+// Repeat gives it its policy and slice, also if it was killed at any step, and once more after a restart. A rollback
+// restores what the unit began with.
 func TestLiveUnitOfABootStarts(t *testing.T) {
 	u := newUnit(t)
 	knobs := []string{tune.UnitPolicy, tune.UnitSlice}

@@ -12,9 +12,9 @@
 // entries have, since only update-grub knows the remaining text. The value of the next entry is its id.
 //
 // A new file replaces the old one in one step, so that one of them exists even after a power loss. What the boot loader
-// reads is also written to its place on the disk, since a boot loader does not read the log of a file system. Mode, owner
-// and extended attributes stay. update-grub writes its file beside the old one. The new file replaces the old one only if
-// it has all arguments, an entry for each kernel that still exists, and an entry for the running kernel.
+// reads is also written to its place on the disk, since a boot loader does not read the log of a file system. Mode,
+// owner and extended attributes stay. update-grub writes its file beside the old one. The new file replaces the old one
+// only if it has all arguments, an entry for each kernel that still exists, and an entry for the running kernel.
 //
 // A file that Berth did not create may change after Berth's write. While it still has one of Berth's arguments, it
 // counts as Berth's and is restored argument by argument. If it has none of them, nothing is left to restore. A file

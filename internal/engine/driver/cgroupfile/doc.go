@@ -10,9 +10,9 @@
 //	slice    the object is a slice at the top of the hierarchy, the value its partition with
 //	         its CPUs, or that it has neither. The driver has systemd start or stop it.
 //
-// The first two kinds describe the same file, so the journal has one entry for it, which also names the kind of the write. The
-// values are those of package cgroup, the same on v1 and v2. The identity is the group's directory in the hierarchy of
-// the knob.
+// The first two kinds describe the same file, so the journal has one entry for it, which also names the kind of the
+// write. The values are those of package cgroup, the same on v1 and v2. The identity is the group's directory in the
+// hierarchy of the knob.
 //
 // The driver reads every write back, and reports what the kernel made of it. For CPUs and memory nodes it also reads a
 // second file, because cgroup v2 accepts any list and may silently use another one.
@@ -33,10 +33,10 @@
 //
 // A slice is one target with one value, because its group has no files before its first write. The original, that there
 // is no such slice, is on record before systemd starts it. Between the writes of one change a slice has its CPUs and no
-// partition, or a partition that the kernel did not make. Both are Berth's values (plan.Kind.Mangled), so that an undo can
-// begin anywhere. Berth knows its own slices by their description. It stops only these, and only if no unit is in them.
-// If a unit that starts with the host is in the slice, systemd has started the slice: Berth then gives it CPUs and a
-// partition, and an undo only removes both.
+// partition, or a partition that the kernel did not make. Both are Berth's values (plan.Kind.Mangled), so that an undo
+// can begin anywhere. Berth knows its own slices by their description. It stops only these, and only if no unit is in
+// them. If a unit that starts with the host is in the slice, systemd has started the slice: Berth then gives it CPUs
+// and a partition, and an undo only removes both.
 //
 // systemd may also have a record of a value whose file the driver writes, because a container runtime set it there
 // (Properties). A rollback removes the value from systemd's record.

@@ -33,8 +33,8 @@ type rest struct {
 // move makes the kernel move the pages that a write of memory nodes left on lost nodes. It writes the value before, and
 // then the written value again. It does so at most once: pages that stay then cannot be moved.
 //
-// The kernel moves pages from the nodes that it remembers for the group (old_mems_allowed in kernel/cgroup/cpuset.c). It
-// remembers nodes at a write, and when a process is attached. A process that begins in its group is not attached
+// The kernel moves pages from the nodes that it remembers for the group (old_mems_allowed in kernel/cgroup/cpuset.c).
+// It remembers nodes at a write, and when a process is attached. A process that begins in its group is not attached
 // (CLONE_INTO_CGROUP, which systemd uses since version 257), so the first write finds nothing to move from.
 //
 // The value in between has to change the nodes in effect: the kernel then remembers the nodes of the first write, and

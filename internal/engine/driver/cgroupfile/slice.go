@@ -47,8 +47,8 @@ type UnitState struct {
 	Units []string
 }
 
-// ownSlices is the driver of slices as a whole. Each state between two writes of a change is a value that belongs to the
-// change (mangledSlice), so that an undo can begin anywhere.
+// ownSlices is the driver of slices as a whole. Each state between two writes of a change is a value that belongs to
+// the change (mangledSlice), so that an undo can begin anywhere.
 type ownSlices struct {
 	groups  *groups
 	systemd Slices // nil without a systemd that starts slices
@@ -222,8 +222,8 @@ func (s ownSlices) endPartition(t plan.Target) error {
 	return s.setKind(t, cgroup.Member)
 }
 
-// end ends the partition. It then stops a slice of Berth's, or removes the CPUs from a slice that systemd started for its
-// units. A slice of Berth's with units stays, without its partition: ErrOccupied.
+// end ends the partition. It then stops a slice of Berth's, or removes the CPUs from a slice that systemd started for
+// its units. A slice of Berth's with units stays, without its partition: ErrOccupied.
 func (s ownSlices) end(t plan.Target, state UnitState) error {
 	err := s.endPartition(t)
 	if err == nil && state.Own && state.Active {

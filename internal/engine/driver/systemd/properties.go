@@ -96,8 +96,8 @@ func (s *Conn) unit(name string) (all map[string]any, err error) {
 	return all, nil
 }
 
-// Asked implements cgroupfile.Askers: CPUAffinity and NUMAMask of the unit. A slice has neither. Without a NUMAPolicy of
-// NUMA nodes, systemd ignores NUMAMask.
+// Asked implements cgroupfile.Askers: CPUAffinity and NUMAMask of the unit. A slice has neither. Without a NUMAPolicy
+// of NUMA nodes, systemd ignores NUMAMask.
 func (s *Conn) Asked(group string, k cgroup.Knob) (cpuset.Set, error) {
 	const preferred, interleave int32 = 1, 3 // and bind between them (MPOL_PREFERRED in linux/mempolicy.h)
 	all, err := s.properties(group)

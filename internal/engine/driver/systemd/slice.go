@@ -46,8 +46,8 @@ func (s *Conn) State(name string) (cgroupfile.UnitState, error) {
 	return at, nil
 }
 
-// StartSlice implements cgroupfile.Slices with a transient unit. systemd keeps a stopped one as long as a unit names it,
-// and makes no second of that name.
+// StartSlice implements cgroupfile.Slices with a transient unit. systemd keeps a stopped one as long as a unit names
+// it, and makes no second of that name.
 func (s *Conn) StartSlice(name string, state cgroupfile.UnitState, cpus cpuset.Set) error {
 	return s.job("start", name, func(ctx context.Context, j jobs, done chan<- string) error {
 		if state.Own {

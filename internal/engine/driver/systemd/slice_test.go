@@ -237,8 +237,8 @@ func TestSlice(t *testing.T) {
 	}
 }
 
-// TestSliceInUse: a rollback ends the partition of a slice with a unit or a process in it, and names the unit. It stops the
-// slice once nothing is in it. A dry run predicts both, and changes nothing. A read asks for no unit in the slice.
+// TestSliceInUse: a rollback ends the partition of a slice with a unit or a process in it, and names the unit. It stops
+// the slice once nothing is in it. A dry run predicts both, and changes nothing. A read asks for no unit in the slice.
 func TestSliceInUse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		enter, leave func(*starter)
@@ -295,8 +295,8 @@ func TestSliceInUse(t *testing.T) {
 	}
 }
 
-// TestSliceWithoutCPUs: a slice of Berth's that runs without CPUs, as between the two writes of a second apply, is stopped
-// by a rollback.
+// TestSliceWithoutCPUs: a slice of Berth's that runs without CPUs, as between the two writes of a second apply, is
+// stopped by a rollback.
 func TestSliceWithoutCPUs(t *testing.T) {
 	s := newStarter(t)
 	if err := become(s.applier(nil)); err != nil {
@@ -310,8 +310,8 @@ func TestSliceWithoutCPUs(t *testing.T) {
 	}
 }
 
-// TestSliceOfOthers: a slice that has a unit file, or that another program started, stays as it is. So does a slice that
-// another program changed, or stopped, since the apply.
+// TestSliceOfOthers: a slice that has a unit file, or that another program started, stays as it is. So does a slice
+// that another program changed, or stopped, since the apply.
 func TestSliceOfOthers(t *testing.T) {
 	for name, properties := range map[string]map[string]any{
 		"a unit file":     {"FragmentPath": "/etc/systemd/system/" + fast},
@@ -351,8 +351,8 @@ func TestSliceOfOthers(t *testing.T) {
 	}
 }
 
-// TestSliceFails: a partition that the kernel does not make, and a slice that systemd does not start, are errors, and an
-// undo restores all.
+// TestSliceFails: a partition that the kernel does not make, and a slice that systemd does not start, are errors, and
+// an undo restores all.
 func TestSliceFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		result string

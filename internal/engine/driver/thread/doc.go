@@ -27,10 +27,10 @@
 //
 // # Threads that come later
 //
-// A thread that inherited nothing was moved into the group, or was forked with SCHED_RESET_ON_FORK. Follow gives it what
-// the knob names, if it has the default policy or slice, and journals it like the others. A thread with another policy
-// or slice got that from another program, or set it itself, and keeps it. If no thread lacked it before, none is on
-// record: Follow then journals all threads of the group, and each thread with the default counts as new.
+// A thread that inherited nothing was moved into the group, or was forked with SCHED_RESET_ON_FORK. Follow gives it
+// what the knob names, if it has the default policy or slice, and journals it like the others. A thread with another
+// policy or slice got that from another program, or set it itself, and keeps it. If no thread lacked it before, none is
+// on record: Follow then journals all threads of the group, and each thread with the default counts as new.
 //
 // # What is left alone
 //

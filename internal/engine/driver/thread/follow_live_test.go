@@ -136,8 +136,8 @@ func TestLiveFollow(t *testing.T) {
 	}
 }
 
-// TestLiveFollowWithoutARecord: all threads of the unit had the policy, so none is on record. A process that comes without
-// it gets it. An undo takes the policy back from this process and its children, and from no other: also not
+// TestLiveFollowWithoutARecord: all threads of the unit had the policy, so none is on record. A process that comes
+// without it gets it. An undo takes the policy back from this process and its children, and from no other: also not
 // from a process that an older process forked since.
 func TestLiveFollowWithoutARecord(t *testing.T) {
 	u := newUnit(t)

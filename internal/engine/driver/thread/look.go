@@ -255,8 +255,8 @@ func recordOf(threads []journal.Thread) (record, error) {
 	return r, nil
 }
 
-// generations limits how many processes above a thread are looked at. The kernel has no cycle of them, but a process may
-// end meanwhile and another may get its id.
+// generations limits how many processes above a thread are looked at. The kernel has no cycle of them, but a process
+// may end meanwhile and another may get its id.
 const generations = 64
 
 // of returns what a thread had, and whether the thread is on record. A thread that is not on record inherited its

@@ -61,8 +61,8 @@ func run() error {
 	return nil
 }
 
-// stay waits for a signal. Go's runtime keeps the threads of a computation. It would wake many of them every two minutes
-// to collect garbage, which uses up the quota of a container on a slow machine.
+// stay waits for a signal. Go's runtime keeps the threads of a computation. It would wake many of them every two
+// minutes to collect garbage, which uses up the quota of a container on a slow machine.
 func stay() {
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(1)
