@@ -104,9 +104,6 @@ func (h *host) files() map[string]string {
 	return all
 }
 
-// open opens the tuner as the next command does.
-func (h *host) open() (*tuner.Tuner, error) { return tuner.Open(h.host()) }
-
 func (h *host) host() tuner.Host {
 	return tuner.Host{
 		Dir: h.state, AgentDir: filepath.Dir(h.state), Root: h.root, Kernel: h.kernel, Boot: h.boot,
@@ -115,8 +112,9 @@ func (h *host) host() tuner.Host {
 	}
 }
 
-// unlocked opens a directory whose lock a keeper may hold for a moment.
-func unlocked(t *testing.T, h tuner.Host) *tuner.Tuner {
+// unlocked opens a directory whose lock another process may hold for a moment: a keeper, or the child of a test that
+// runs at the same time. Between fork and exec a child has all open files.
+func unlocked(t testing.TB, h tuner.Host) *tuner.Tuner {
 	t.Helper()
 	var u *tuner.Tuner
 	must(t, patience.Until(t.Context(), 10*time.Millisecond, func() string {
@@ -131,11 +129,10 @@ func unlocked(t *testing.T, h tuner.Host) *tuner.Tuner {
 	return u
 }
 
+// tuner opens the tuner as the next command does.
 func (h *host) tuner() *tuner.Tuner {
 	h.t.Helper()
-	u, err := h.open()
-	must(h.t, err)
-	return u
+	return unlocked(h.t, h.host())
 }
 
 // do runs f as one command.
