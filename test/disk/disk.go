@@ -29,8 +29,8 @@ func Small(t *testing.T) string {
 	return dir
 }
 
-// Fill uses all the remaining space on the file system of dir.
-func Fill(t *testing.T, dir string) {
+// Fill uses all the remaining space on the file system of dir, in a file that it returns.
+func Fill(t *testing.T, dir string) (ballast string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "ballast"))
 	if err != nil {
@@ -40,6 +40,21 @@ func Fill(t *testing.T, dir string) {
 	if _, err = io.Copy(f, io.LimitReader(zeros{}, 1<<20)); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("filling up: %v", err)
 	}
+	return f.Name()
+}
+
+// FillBut is Fill, but leaves space for so many pages.
+func FillBut(t *testing.T, dir string, pages int) (ballast string) {
+	t.Helper()
+	ballast = Fill(t, dir)
+	info, err := os.Stat(ballast)
+	if err == nil {
+		err = os.Truncate(ballast, info.Size()-int64(pages*os.Getpagesize()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ballast
 }
 
 type zeros struct{}

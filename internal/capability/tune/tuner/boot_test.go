@@ -66,8 +66,7 @@ func (m *machine) updateGRUB(file string) error {
 	if part != nil {
 		text = regexp.MustCompile(`(?m)( quiet)$`).ReplaceAllString(text, "$1 "+part[1])
 	}
-	m.write(file, text)
-	return nil
+	return os.WriteFile(m.plain.Path(file), []byte(text), 0o600)
 }
 
 // reboots acts as the firmware, the boot loader and the kernel during a boot.
