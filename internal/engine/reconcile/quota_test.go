@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -147,7 +146,7 @@ func TestRests(t *testing.T) {
 		}
 	}
 	before := *h.quota
-	if seen := h.quotas.See(time.Hour, h.quota, w, half); seen != SeenExpected || !reflect.DeepEqual(*h.quota, before) {
+	if seen := h.quotas.See(time.Hour, h.quota, w, half); seen != SeenExpected || *h.quota != before {
 		t.Errorf("seen %d, quota %+v, want no change of %+v", seen, *h.quota, before)
 	}
 	h.quota.unsettled = true
