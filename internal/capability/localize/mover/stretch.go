@@ -46,15 +46,14 @@ func (s stretch) glance() error {
 	if w.census.sampled || m.Kind != pages.Private || s.from != m.Start || m.End-m.Start < fewest*pages.Size {
 		return nil
 	}
-	nodes, err := w.process.Glance(m, s.from, &w.seen)
+	return s.count(w.process.Glance(m, s.from, &w.seen))
+}
+
+// count reads the policy of the mapping, and the census with it, if one of the nodes of its pages is remote.
+func (s stretch) count(nodes []int32, err error) error {
 	if err != nil || !slices.ContainsFunc(nodes, s.pass.order.remote) {
 		return err
 	}
-	return s.count()
-}
-
-// count reads the policy of a mapping with remote pages, and the census with it.
-func (s stretch) count() error {
 	policy, err := s.pass.policy(s.mapping.Start)
 	if err == nil {
 		s.pass.walk.census.sampled = true
@@ -69,14 +68,8 @@ func (s stretch) locate() error {
 	w := &s.pass.walk
 	if !w.census.sampled && s.mapping.Kind == pages.Private && len(w.seen.Addresses) >= fewest {
 		w.census.sampled = true
-		sample, err := w.process.Sample(&w.seen)
-		if err != nil {
+		if err := s.count(w.process.Sample(&w.seen)); err != nil {
 			return err
-		}
-		if slices.ContainsFunc(sample, s.pass.order.remote) {
-			if err := s.count(); err != nil {
-				return err
-			}
 		}
 	}
 	return w.process.Locate(w.census.rest(), &w.seen)
