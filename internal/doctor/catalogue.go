@@ -160,6 +160,11 @@ func knobChecks() []Check {
 			Formula: "value now against value set", Threshold: "any difference", Source: "Berth's journal",
 			Remedy: "Find what writes it (TuneD, sysctl.d, CPU hotplug); berth tune verify shows all of the profile, berth tune apply sets it again.", Risk: "the other writer may have had a reason",
 		}},
+		{find: otherTuners, Files: []string{threads}, About: About{
+			Code: "other-tuners", Severity: Info, Title: "Another program sets CPUs, interrupts or kernel settings of this host", Symptom: "a setting changes again after it was set",
+			Formula: "names of the programs that run", Threshold: "any of a list (H)", Source: "the programs' own documents; irqbalance has a check of its own",
+			Remedy: "Let one program set each setting: leave it out of the other's profile, or stop the other. For TuneD, tuned-adm active names the profile.", Risk: "the other program may have had a reason",
+		}},
 		{find: notOverloaded, Files: []string{loadFile, statFile}, About: About{
 			Code: "not-overloaded", Severity: Info, Title: "Not overloaded: fewer tasks want to run than there are CPUs", Symptom: "load looks high",
 			Formula: "load1 / CPUs", Threshold: "< 1", Source: "node_exporter mixin NodeSystemSaturation warns above 2",

@@ -291,6 +291,14 @@ func knobFaults() []fault {
 		{"knob-drift", "", "another spelling", func(h host) {
 			h.both("sys/kernel/mm/transparent_hugepage/enabled", "madvise\n")
 		}},
+		{"other-tuners", doctor.Info, "TuneD", func(h host) { h.runs(task{pid: 900, comm: "tuned", allowed: "0-7"}) }},
+		{"other-tuners", doctor.Info, "a name that the kernel cut", func(h host) {
+			h.runs(task{pid: 900, comm: "nri-resource-po", allowed: "0-7"})
+		}},
+		{"other-tuners", "", "a kernel thread of that name", func(h host) {
+			h.runs(task{pid: 900, comm: "numad", flags: kernelThread})
+		}},
+		{"other-tuners", "", "irqbalance", func(h host) { h.runs(task{pid: 900, comm: "irqbalance", allowed: "0-7"}) }},
 	}
 }
 
@@ -442,7 +450,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("no check %s", code)
 		}
 	}
-	const want = 24
+	const want = 25
 	if len(seen) != want {
 		t.Errorf("%d checks, want %d", len(seen), want)
 	}

@@ -177,6 +177,36 @@ func knobDrift(v *view) outcome {
 	return outcome{}
 }
 
+// otherTuners finds programs that set what Berth and its profiles set, or that move processes.
+func otherTuners(v *view) outcome {
+	var found []Evidence
+	for _, t := range v.threads {
+		if what := tunes(t.thread.comm); what != "" && !t.thread.kernel && t.thread.pid == t.thread.tid {
+			found = append(found, seen(t.dir+"/stat", "%s runs: %s", t.thread.comm, what))
+		}
+	}
+	return outcome{evidence: found}
+}
+
+// tunes returns what a program sets, "" if it is not known to set anything. The kernel cuts names after 15 characters.
+func tunes(comm string) string {
+	switch comm {
+	case "tuned":
+		return "kernel settings, governors, affinities"
+	case "power-profiles-", "auto-cpufreq":
+		return "governors and energy preferences"
+	case "numad":
+		return "CPUs and memory nodes of processes"
+	case "bpftune":
+		return "kernel settings"
+	case "ananicy", "ananicy-cpp", "system76-schedu":
+		return "priorities and policies of processes"
+	case "koordlet", "katalyst-agent", "nri-resource-po":
+		return "CPU sets and quotas of pods"
+	}
+	return ""
+}
+
 // partitionInvalid finds partitions that the kernel made invalid.
 func partitionInvalid(v *view) outcome {
 	var found []Evidence
