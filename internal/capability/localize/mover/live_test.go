@@ -574,7 +574,7 @@ func swapOn(t *testing.T) {
 // end of a pass as rarely as berth memory migrate does.
 func BenchmarkPass(b *testing.B) {
 	const mib, every = 256, 200 * time.Millisecond
-	for _, percent := range []int{0, 43} {
+	for _, percent := range []int{0, 43, 95} {
 		b.Run(fmt.Sprintf("%d per cent local", percent), func(b *testing.B) {
 			s := twoNodes(b)
 			l := s.loader("base", mib, percent)
