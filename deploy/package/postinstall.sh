@@ -4,6 +4,19 @@
 set -e
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
-if [ -n "$2" ] || [ "$1" = 2 ]; then
+[ -n "$2" ] || [ "$1" = 2 ] || exit 0
+
+# ours reports whether a unit starts the package's program. systemd prefers a unit of the administrator in /etc.
+ours() {
+	[ -f "/etc/systemd/system/$1" ] || return 0
+	while read -r line; do
+		case "$line" in
+		ExecStart*[=@:+!-]"/usr/bin/berth "*) return 0 ;;
+		esac
+	done <"/etc/systemd/system/$1"
+	return 1
+}
+
+if ours berth-agent.service; then
 	systemctl try-restart berth-agent.service || true
 fi

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -218,7 +219,8 @@ func TestLifeOfPackage(t *testing.T) {
 				t.Errorf("after the upgrade agent.yaml is %q", got)
 			}
 			v.check("remove", v.run(m.remove(v.root)),
-				"systemctl disable --now berth-agent.service berth-tune.service berth-ahead.service", "berth rollback", "systemctl daemon-reload")
+				"systemctl disable --now berth-agent.service", "systemctl disable --now berth-tune.service",
+				"systemctl disable --now berth-ahead.service", "berth rollback", "systemctl daemon-reload")
 			if got := v.read("etc/berth/workloads/redis.yaml"); got != "of the user" {
 				t.Errorf("after the removal the user's workload is %q", got)
 			}
@@ -239,7 +241,8 @@ func TestRemovedAllTheSame(t *testing.T) {
 			v.write("broken/berth", "", 0o644)
 			v.write("broken/systemctl", "", 0o644)
 			v.check("remove", v.run(m.remove(v.root)),
-				"systemctl disable --now berth-agent.service berth-tune.service berth-ahead.service", "berth rollback", "systemctl daemon-reload")
+				"systemctl disable --now berth-agent.service", "systemctl disable --now berth-tune.service",
+				"systemctl disable --now berth-ahead.service", "berth rollback", "systemctl daemon-reload")
 		})
 	}
 }
@@ -258,22 +261,38 @@ func TestWithoutSystemd(t *testing.T) {
 	}
 }
 
-// TestHandMadeUnit checks that the administrator's own unit, which systemd prefers to the package's unit, stays
-// unchanged.
+// TestHandMadeUnit checks what happens to the administrator's own unit, which systemd prefers to the package's. The file
+// stays unchanged. A unit that starts another program is neither restarted by an upgrade nor stopped by the removal.
 func TestHandMadeUnit(t *testing.T) {
-	for _, m := range managers() {
-		t.Run(m.format, func(t *testing.T) {
-			v := newMachine(t, m)
-			const unit = "etc/systemd/system/berth-agent.service"
-			if err := os.MkdirAll(filepath.Dir(v.path(unit)), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			v.write(unit, "by hand", 0o644)
-			v.run(m.install(v.root, v.pack("1.0.0")))
-			v.run(m.remove(v.root))
-			if got := v.read(unit); got != "by hand" {
-				t.Errorf("the unit is %q", got)
-			}
-		})
+	const restart, stop = "systemctl try-restart berth-agent.service", "systemctl disable --now berth-agent.service"
+	for _, unit := range []struct {
+		name, text string
+		packages   bool // it starts the package's program
+	}{
+		{"another program", "[Service]\nExecStart=/opt/berth/usr/bin/berth agent\n", false},
+		{"no command", "by hand", false},
+		{"the package's program", "[Service]\nExecStart=-/usr/bin/berth agent --config /srv/agent.yaml\n", true},
+	} {
+		for _, m := range managers() {
+			t.Run(unit.name+"/"+m.format, func(t *testing.T) {
+				v := newMachine(t, m)
+				const file = "etc/systemd/system/berth-agent.service"
+				if err := os.MkdirAll(filepath.Dir(v.path(file)), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				v.write(file, unit.text, 0o644)
+				v.run(m.install(v.root, v.pack("1.0.0")))
+				if called := v.run(m.install(v.root, v.pack("1.1.0"))); slices.Contains(called, restart) != unit.packages {
+					t.Errorf("the upgrade called %q", called)
+				}
+				called := v.run(m.remove(v.root))
+				if slices.Contains(called, stop) != unit.packages || !slices.Contains(called, "systemctl disable --now berth-tune.service") {
+					t.Errorf("the removal called %q", called)
+				}
+				if got := v.read(file); got != unit.text {
+					t.Errorf("the unit is %q", got)
+				}
+			})
+		}
 	}
 }
