@@ -26,7 +26,8 @@ const (
 type slicer struct {
 	*registry
 
-	is cgroupfile.UnitState
+	is     cgroupfile.UnitState
+	dropIn bool // systemd has a drop-in for the slice, without CPUs
 }
 
 func (s *slicer) State(unit string) (cgroupfile.UnitState, error) {
@@ -37,6 +38,9 @@ func (s *slicer) State(unit string) (cgroupfile.UnitState, error) {
 }
 
 func (s *slicer) StartSlice(_ string, _ cgroupfile.UnitState, cpus cpuset.Set) error {
+	if s.dropIn {
+		cpus = cpuset.Set{}
+	}
 	s.run(cgroupfile.UnitState{Active: true, Own: true, CPUs: cpus})
 	return nil
 }
@@ -108,8 +112,9 @@ func TestSliceAfterBoot(t *testing.T) {
 		begin func(*slicer)
 		want  string
 	}{
-		"no slice":               {func(*slicer) {}, "false "},
-		"systemd has started it": {func(s *slicer) { s.run(cgroupfile.UnitState{Active: true, Units: []string{"poll.service"}}) }, "true  member"},
+		"no slice":                {func(*slicer) {}, "false "},
+		"a drop-in of a rollback": {func(s *slicer) { s.dropIn = true }, "false "},
+		"systemd has started it":  {func(s *slicer) { s.run(cgroupfile.UnitState{Active: true, Units: []string{"poll.service"}}) }, "true  member"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for fatal := 1; ; fatal++ {

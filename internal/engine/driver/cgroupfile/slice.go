@@ -29,7 +29,7 @@ type Slices interface {
 	// value.
 	State(unit string) (UnitState, error)
 	// StartSlice starts a slice that has this state, until the next boot, and returns when its group exists. A slice of
-	// Berth's own (UnitState.Own) keeps its CPUs; any other gets these.
+	// Berth's own (UnitState.Own) keeps its CPUs; any other gets these, unless a drop-in has others.
 	StartSlice(name string, state UnitState, cpus cpuset.Set) error
 	// StopSlice stops a slice and all units in it, and returns when they are stopped.
 	StopSlice(name string) error
@@ -172,8 +172,8 @@ func (s ownSlices) begin(c plan.Change, state UnitState) error {
 		s.groups.drop(c.Object) // a group that was left over
 		err = s.systemd.StartSlice(c.Object, state, cpus)
 		s.groups.call.Written(c.Target) // also after an error: systemd may start it later
-		if !state.Own {
-			state.CPUs = cpus
+		if err == nil && !state.Own {   // a drop-in comes after the list of the start
+			state, err = s.state(c.Target)
 		}
 	}
 	if err == nil && state.CPUs != cpus {
