@@ -40,6 +40,10 @@ func KernelOf(root *hostfs.Root) Kernel {
 	return Kernel{RoundRobin: kernel.RoundRobin, Tick: kernel.Tick(), Slice: kernel.DefaultThreadSlice, Scheduled: kernel.ThreadScheduled}
 }
 
+// rounding is how much shorter than its ticks the kernel's answer may be. A tick has whole nanoseconds: at 300 ticks a
+// second, the kernel answers 9.999999 ms for 10 ms.
+const rounding = time.Microsecond
+
 // readBack compares the kernel's answer with a setting that its file has. If the kernel does not answer, for example
 // because this program may not give threads real-time policies, the file decides.
 func (k Kernel) readBack(row tune.Verified) tune.Verified {
@@ -55,7 +59,7 @@ func (k Kernel) readBack(row tune.Verified) tune.Verified {
 			return row
 		}
 		row.Effective = made.String()
-		if made < want || made >= want+k.Tick { // the next multiple of a tick
+		if made+rounding < want || made >= want+k.Tick { // the next multiple of a tick
 			row.State = tune.Ignored
 		}
 	case name == fairSlice && k.Slice != nil:

@@ -33,6 +33,7 @@ func TestReadBack(t *testing.T) {
 	}{
 		"as asked for":         {timeslice, "20", "20ms", 20 * time.Millisecond, nil, "20ms", false, ""},
 		"whole ticks":          {timeslice, "5", "5ms", 8 * time.Millisecond, nil, "8ms", false, ""},
+		"ticks of 1/300 s":     {timeslice, "10", "10ms", 9_999_999, nil, "9.999999ms", false, ""},
 		"another one":          {timeslice, "5", "5ms", 100 * time.Millisecond, nil, "100ms", true, ""},
 		"less":                 {timeslice, "20", "20ms", 16 * time.Millisecond, nil, "16ms", true, ""},
 		"not permitted":        {timeslice, "5", "5ms", 0, errors.New("EPERM"), "5ms", false, ""},
@@ -41,6 +42,7 @@ func TestReadBack(t *testing.T) {
 		"no slices of threads": {slice, "3000000", "3ms", 0, nil, "3ms", false, ""},
 		"a sysctl":             {timeslice, "20", "20", 20 * time.Millisecond, nil, "20ms", false, asSysctl},
 		"whole ticks of it":    {timeslice, "1", "1", 4 * time.Millisecond, nil, "4ms", false, asSysctl},
+		"1/300 s of it":        {timeslice, "100", "100", 99_999_990, nil, "99.99999ms", false, asSysctl},
 		"another one of it":    {timeslice, "1", "1", 100 * time.Millisecond, nil, "100ms", true, asSysctl},
 		"it is not permitted":  {timeslice, "1", "1", 0, errors.New("EPERM"), "1", false, asSysctl},
 		"its default":          {timeslice, "0", "0", 100 * time.Millisecond, nil, "0", false, asSysctl},
