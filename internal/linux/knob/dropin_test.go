@@ -39,6 +39,8 @@ func TestDropIn(t *testing.T) {
 		"before the list of Berth":       {"/etc/systemd/system/db.service.d/10-cpus.conf", list, cpus, false},
 		"of the same name elsewhere":     {"/etc/systemd/system/db.service.d/50-AllowedCPUs.conf", list, cpus, false},
 		"no drop-in":                     {edited + ".orig", list, cpus, false},
+		"it adds nothing":                {edited, "[Service]\nAllowedCPUs=1\n", cpus, false},
+		"it adds a CPU":                  {edited, "[Service]\nAllowedCPUs=3\n", cpus, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -53,3 +55,42 @@ func TestDropIn(t *testing.T) {
 		})
 	}
 }
+
+// TestDropIns checks what several drop-ins make of the list 0-1 together.
+func TestDropIns(t *testing.T) {
+	t.Parallel()
+	const (
+		etc    = "/etc/systemd/system/db.service.d/"
+		run    = "/run/systemd/system/db.service.d/"
+		lib    = "/usr/lib/systemd/system/db.service.d/"
+		keeps  = "[Service]\nAllowedCPUs=\nAllowedCPUs=0-1\n"
+		others = "[Service]\nAllowedCPUs=\nAllowedCPUs=2\n"
+	)
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a later file has the list again":       {map[string]string{etc + "60-a.conf": others, run + "70-b.conf": keeps}, ""},
+		"a later file has another list":         {map[string]string{run + "60-a.conf": keeps, lib + "70-b.conf": others}, lib + "70-b.conf"},
+		"a file of that name hides it":          {map[string]string{etc + "90-cpus.conf": "[Service]\nNice=1\n", lib + "90-cpus.conf": others}, ""},
+		"an empty file hides it":                {map[string]string{run + "90-cpus.conf": "", lib + "90-cpus.conf": others}, ""},
+		"a lower file of that name":             {map[string]string{etc + "90-cpus.conf": others, lib + "90-cpus.conf": keeps}, etc + "90-cpus.conf"},
+		"before and after":                      {map[string]string{etc + "10-a.conf": others, etc + "60-b.conf": "[Service]\nAllowedCPUs=1\n"}, ""},
+		"set-property, and the list once more":  {map[string]string{persistently: others, etc + "60-a.conf": keeps}, ""},
+		"set-property adds to an earlier file":  {map[string]string{persistently: "[Service]\nAllowedCPUs=1\n", etc + "10-a.conf": "[Service]\nAllowedCPUs=0\n"}, ""},
+		"set-property lacks a CPU of this list": {map[string]string{persistently: "[Service]\nAllowedCPUs=1\n"}, persistently},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tree := fstest.MapFS{}
+			for file, text := range tt.files {
+				tree[file[1:]] = &fstest.MapFile{Data: []byte(text)}
+			}
+			if got := knob.DropIn(knob.Open(tree), "db.service", "AllowedCPUs", "0-1"); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+const persistently = "/etc/systemd/system.control/db.service.d/50-AllowedCPUs.conf"

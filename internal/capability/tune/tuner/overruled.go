@@ -3,6 +3,7 @@ package tuner
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/capability/tune/profile"
@@ -43,7 +44,7 @@ func overruled(host *knob.Host, name, unit, list string) string {
 func (a Applied) overruled(tree fs.FS) []string {
 	var notes []string
 	host := knob.Open(tree)
-	for _, s := range a.Settings {
+	for _, s := range slices.Concat(a.Settings, a.Waiting) {
 		if !driver.IsListOfUnit(s.Target) {
 			continue
 		}
