@@ -25,9 +25,13 @@ func asPlugin(root *cobra.Command, p Program) {
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: p.display()}
 	root.Short = "The right cores, memory and quota for every CPU-sensitive workload of a cluster"
 	root.PersistentFlags().Lookup("root").Hidden = true // no tree replaces a cluster
+	names := strings.NewReplacer(
+		"berth topology -o", p.display()+" topology node-a -o", // of a host, there
+		p.display()+" ", p.display()+" ", "berth ", p.display()+" ",
+	)
 	var rename func(cmd *cobra.Command)
 	rename = func(cmd *cobra.Command) {
-		cmd.Example = strings.ReplaceAll(strings.ReplaceAll(cmd.Example, "kubectl berth ", "berth "), "berth ", p.display()+" ")
+		cmd.Example = names.Replace(cmd.Example)
 		for _, sub := range cmd.Commands() {
 			rename(sub)
 		}

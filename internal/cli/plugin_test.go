@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,41 @@ func TestPluginAsksTheCluster(t *testing.T) {
 		if code != test.code || !strings.Contains(out, test.want) {
 			t.Errorf("%v: exit code %d, want %d; %q in\n%s", test.args, code, test.code, test.want, out)
 		}
+	}
+}
+
+// TestPluginsExamplesAreItsOwn checks that each example in the help of the plugin is a command that the plugin takes.
+func TestPluginsExamplesAreItsOwn(t *testing.T) {
+	program := cli.Program{Name: "kubectl-berth", Version: "test"}
+	examples := 0
+	for _, cmd := range cli.Command(program).Commands() {
+		for line := range strings.Lines(cmd.Example) {
+			for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == '|' || r == '&' }) {
+				words := strings.Fields(part)
+				if cmd.Hidden || len(words) < 2 || words[0] == "kubectl" && words[1] == "get" {
+					continue
+				}
+				examples++
+				if words[0] != "kubectl" || words[1] != "berth" {
+					t.Errorf("%s: %q is no command of the plugin", cmd.Name(), part)
+					continue
+				}
+				words = slices.DeleteFunc(words[2:], func(w string) bool { return strings.HasPrefix(w, ">") })
+				found, args, err := cli.Command(program).Find(words)
+				if err == nil {
+					err = found.ParseFlags(args)
+				}
+				if err == nil {
+					err = found.ValidateArgs(found.Flags().Args())
+				}
+				if err != nil {
+					t.Errorf("%s: %q: %v", cmd.Name(), part, err)
+				}
+			}
+		}
+	}
+	if examples < 20 {
+		t.Errorf("%d examples", examples)
 	}
 }
 
