@@ -46,7 +46,7 @@ func Kinds(host Host, units Units) apply.Kinds {
 func kindsOf(host knownHost, units Units, aside *Aside) apply.Kinds {
 	opener := &opener{host: host, units: units, aside: aside, affinity: affinity{before: map[string]map[int]cpuset.Set{}}}
 	values := Values()
-	kinds := apply.Shared(values, opener)
+	kinds := apply.Shared(plan.Kinds{Driver: values[Driver], UnitDriver: values[UnitDriver]}, opener)
 	maps.Copy(kinds, apply.Of(plan.Kinds{SliceDriver: values[SliceDriver]}, func(call apply.Call) apply.Driver {
 		systemd, _ := units.(Slices)
 		return ownSlices{newGroups(opener, call), systemd}
