@@ -17,7 +17,7 @@ func Overruled(host *knob.Host, units []profile.Unit) []profile.Finding {
 	found := []profile.Finding{}
 	for _, u := range units {
 		for _, of := range [][2]string{{tune.UnitCPUs, u.CPUs.String()}, {tune.UnitMems, u.Mems.String()}} {
-			if text := overruled(host, of[0], u.Name, of[1]); text != "" {
+			if text := otherList(host, of[0], u.Name, of[1]); text != "" {
 				found = append(found, profile.Finding{Code: "drop-in", Severity: profile.Warning, Text: text})
 			}
 		}
@@ -25,9 +25,9 @@ func Overruled(host *knob.Host, units []profile.Unit) []profile.Finding {
 	return found
 }
 
-// overruled returns a sentence about a file that gives a unit another list, "" if there is none or the setting is no
+// otherList returns a sentence about a file that gives a unit another list, "" if there is none or the setting is no
 // list.
-func overruled(host *knob.Host, name, unit, list string) string {
+func otherList(host *knob.Host, name, unit, list string) string {
 	property := map[string]string{tune.UnitCPUs: "AllowedCPUs", tune.UnitMems: "AllowedMemoryNodes"}[name]
 	if property == "" || list == "" {
 		return ""
@@ -48,7 +48,7 @@ func (a Applied) overruled(tree fs.FS) []string {
 		if !driver.IsListOfUnit(s.Target) {
 			continue
 		}
-		if note := overruled(host, s.Knob, s.Instance, s.Want); note != "" {
+		if note := otherList(host, s.Knob, s.Instance, s.Want); note != "" {
 			notes = append(notes, note)
 		}
 	}
