@@ -142,10 +142,11 @@ func (p Plan) WithoutStopped() (rest Plan, stopped []Setting) {
 			p.Settings = append(p.Settings, s)
 			continue
 		}
-		s.Why += "; once it runs, the agent of a host without Kubernetes or berth tune apply --committed sets it"
+		who := "the agent of a host without Kubernetes or "
 		if s.Knob == UnitCPUs || s.Knob == UnitMems {
-			s.Why = strings.Replace(s.Why, "the agent of a host without Kubernetes or ", "unless berth-ahead gave it, ", 1)
+			who = "unless berth-ahead gave it, "
 		}
+		s.Why += "; once it runs, " + who + "berth tune apply --committed sets it"
 		stopped = append(stopped, s)
 	}
 	p.Refuses = names(p.Divide().Blocked)

@@ -508,6 +508,47 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestWithoutStopped: a plan divides into settings of units that do not run, or that systemd does not have, and the
+// others. A remark says who sets each of the former later: only a list can come before its unit runs.
+func TestWithoutStopped(t *testing.T) {
+	const (
+		now    = "the unit does not run"
+		lists  = "; once it runs, unless berth-ahead gave it, berth tune apply --committed sets it"
+		others = "; once it runs, the agent of a host without Kubernetes or berth tune apply --committed sets it"
+	)
+	_, m := host(t, "6.12")
+	b := bound(t, "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: p}\nspec:\n  cpus: {one: {cpus: '1', partition: isolated}}\n"+
+		"  units: [{unit: on.service, policy: batch, slice: 3ms}, {unit: off.service, cpus: one, mems: '0', policy: batch, slice: 3ms, rtBudget: 40ms}, {unit: none.service, policy: idle}]\n", m)
+	units := map[string]bool{"on.service": true, "off.service": true}
+	onlyCPU := "the unit does not run, or has no group of the CPU controller (CPUAccounting=yes gives it one)"
+	for name, tt := range map[string]struct {
+		facts knob.Facts
+		want  map[string]string
+		rest  int
+	}{
+		"unified": {knob.Facts{Unified: "/sys/fs/cgroup", Units: units, Groups: map[string]string{"on.service": "/sys/fs/cgroup/on.service"}}, map[string]string{
+			"unit.cpus off.service": now + lists, "unit.mems off.service": now + lists,
+			"unit.policy off.service": now + others, "unit.slice off.service": now + others,
+			"cpus.partition off.service": now + others, "unit.policy none.service": "systemd has no such unit here" + others,
+		}, 3},
+		"one hierarchy for each controller": {knob.Facts{CPU: "/sys/fs/cgroup/cpu", Units: units, CPUGroups: map[string]string{"on.service": "/sys/fs/cgroup/cpu/on.service"}}, map[string]string{
+			"unit.rtBudget off.service": onlyCPU + others, "unit.policy off.service": onlyCPU + others, "unit.slice off.service": onlyCPU + others,
+			"unit.policy none.service": "systemd has no such unit here" + others,
+		}, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rest, stopped := tune.Make(b, tune.Host{Facts: tt.facts, Slices: knob.Settable}, nil).WithoutStopped()
+			got := map[string]string{}
+			for _, s := range stopped {
+				got[s.Name()] = s.Why
+			}
+			if d := cmp.Diff(tt.want, got); d != "" || len(rest.Settings) != tt.rest {
+				t.Errorf("%s\nand the rest is %+v", d, rest.Settings)
+			}
+		})
+	}
+}
+
 // TestRealTimeBudget checks kernels on which groups have a budget for real-time threads. The budget of a unit with the
 // CPU controller is zero, and the plan must say so; other policies need no budget.
 func TestRealTimeBudget(t *testing.T) {
