@@ -45,8 +45,7 @@ func budgets(units []profile.Unit, h Host) []Setting {
 			Class: knob.Exact, Risk: knob.High, Phase: knob.Budgets,
 		}
 		group := h.Facts.CPUGroups[u.Name]
-		if row.Support, row.Why = budgeted(u, group, h); row.Support != knob.Settable {
-			row.Stopped = isStopped(u, row.Support, h)
+		if row.Support, row.Why, row.Stopped = budgeted(u, group, h); row.Support != knob.Settable {
 			rows = append(rows, row)
 			continue
 		}
@@ -66,16 +65,16 @@ func budgets(units []profile.Unit, h Host) []Setting {
 	return rows
 }
 
-// budgeted returns whether the group of a unit can have a budget, and otherwise why not.
-func budgeted(u profile.Unit, group string, h Host) (knob.Support, string) {
+// budgeted returns whether the group of a unit can have a budget, and otherwise why not, as runs does.
+func budgeted(u profile.Unit, group string, h Host) (support knob.Support, why string, stopped bool) {
 	switch {
 	case !h.Facts.HasUnit(u.Name):
 	case h.Facts.RTGroups && h.Facts.Unified != "":
-		return knob.Absent, noBudget
+		return knob.Absent, noBudget, false
 	case h.Facts.Unified != "":
-		return knob.Absent, "cgroup v2 has no budget for real-time threads: policy fifo and rr need none here"
+		return knob.Absent, "cgroup v2 has no budget for real-time threads: policy fifo and rr need none here", false
 	case group != "" && h.Files[group+"/"+budgetFile] == "":
-		return knob.Absent, "this kernel has no " + budgetFile + " (CONFIG_RT_GROUP_SCHED): policy fifo and rr need no budget here"
+		return knob.Absent, "this kernel has no " + budgetFile + " (CONFIG_RT_GROUP_SCHED): policy fifo and rr need no budget here", false
 	}
 	return runs(u, group, h, true)
 }

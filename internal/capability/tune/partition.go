@@ -61,10 +61,9 @@ func partition(u profile.Unit, h Host) Setting {
 		Knob: Partition, Instance: u.Name, Want: string(u.Partition), Write: string(u.Partition),
 		Class: knob.Lossy, Risk: knob.High, Phase: knob.Partitions,
 	}
-	if row.Support, row.Why = runs(u, group, h, false); row.Support == knob.Settable {
+	if row.Support, row.Why, row.Stopped = runs(u, group, h, false); row.Support == knob.Settable {
 		row.Why = onlyAnswered + "; " + NotDurable
 	}
-	row.Stopped = isStopped(u, row.Support, h)
 	if group == "" {
 		return row
 	}

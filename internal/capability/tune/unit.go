@@ -37,14 +37,14 @@ func unit(u profile.Unit, all []profile.Unit, h Host) []Setting {
 	var rows []Setting
 	add := func(row Setting, group, file string, now ...string) {
 		row.Instance, row.Phase = u.Name, knob.Units
-		support, why := runs(u, group, h, row.Knob == UnitPolicy || row.Knob == UnitSlice)
+		support, why, stopped := runs(u, group, h, row.Knob == UnitPolicy || row.Knob == UnitSlice)
 		if support != knob.Settable || row.Support == "" {
 			row.Support = support
 		}
 		if why != "" {
 			row.Why = why
 		}
-		row.Stopped = isStopped(u, support, h)
+		row.Stopped = stopped
 		if group != "" {
 			row.File, row.Now = group+"/"+file, strings.Join(now, ", ")
 		}
@@ -91,25 +91,20 @@ func policy(u profile.Unit, h Host) Setting {
 	return row
 }
 
-// runs returns whether a unit has a group that can be set, and otherwise why not. On cgroup v1 only the CPU
-// controller's own hierarchy is supported.
-func runs(u profile.Unit, group string, h Host, ofCPU bool) (knob.Support, string) {
+// runs returns whether a unit has a group that can be set, and otherwise why not. stopped is true if the unit does not
+// run, or if systemd has no such unit. On cgroup v1 only the CPU controller's own hierarchy is supported.
+func runs(u profile.Unit, group string, h Host, ofCPU bool) (support knob.Support, why string, stopped bool) {
 	switch {
 	case !h.Facts.HasUnit(u.Name):
-		return knob.Absent, "systemd has no such unit here"
+		return knob.Absent, "systemd has no such unit here", true
 	case h.Facts.Unified == "" && (h.Facts.CPU == "" || !ofCPU):
-		return knob.Absent, "needs the unified hierarchy of control groups"
+		return knob.Absent, "needs the unified hierarchy of control groups", false
 	case group == "" && h.Facts.Unified == "":
-		return knob.Unknown, "the unit does not run, or has no group of the CPU controller (CPUAccounting=yes gives it one)"
+		return knob.Unknown, "the unit does not run, or has no group of the CPU controller (CPUAccounting=yes gives it one)", true
 	case group == "":
-		return knob.Unknown, "the unit does not run"
+		return knob.Unknown, "the unit does not run", true
 	}
-	return knob.Settable, ""
-}
-
-// isStopped reports whether a unit does not run, from what runs returned.
-func isStopped(u profile.Unit, support knob.Support, h Host) bool {
-	return support == knob.Unknown || !h.Facts.HasUnit(u.Name)
+	return knob.Settable, "", false
 }
 
 // beneath returns a unit of the profile in the group of u whose threads also get a policy or a slice, or "".
