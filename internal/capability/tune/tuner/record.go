@@ -164,10 +164,11 @@ func (a Applied) Returns(t plan.Target, boot string) (profile string, is bool) {
 
 // names reports whether a target, whichever path leads to it, is in the record.
 func (a Applied) names(t plan.Target) bool {
-	return slices.ContainsFunc(slices.Concat(a.Settings, a.Left, a.Dormant, a.Waiting), func(s Setting) bool {
-		return s.Target.Place() == t.Place()
-	})
+	return slices.ContainsFunc(a.all(), func(s Setting) bool { return s.Target.Place() == t.Place() })
 }
+
+// all returns the settings of the profile, in force or not.
+func (a Applied) all() []Setting { return slices.Concat(a.Settings, a.Left, a.Dormant, a.Waiting) }
 
 // Moment returns the deadline by the wall clock, given the present time of both clocks.
 func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
@@ -230,8 +231,8 @@ func (a Applied) IsUndone() bool { return a.Boot == "" && a.Phase == Committed }
 // isOf reports whether the record has these settings of this profile. A setting that waited for its unit may have
 // another place now.
 func (a Applied) isOf(name string, settings []Setting, args *Arguments) bool {
-	settings = slices.DeleteFunc(slices.Clone(settings), func(s Setting) bool { return slices.ContainsFunc(a.Waiting, s.isLike) })
-	asked := slices.Concat(a.Settings, a.Left, a.Dormant)
+	waited := func(s Setting) bool { return slices.ContainsFunc(a.Waiting, s.isLike) }
+	settings, asked := slices.DeleteFunc(slices.Clone(settings), waited), slices.DeleteFunc(a.all(), waited)
 	return a.Profile.Name == name && covers(asked, settings) && covers(settings, asked) && slices.Equal(a.Args.want(), args.want())
 }
 

@@ -30,7 +30,7 @@ func (a Applied) waiting(o Order) (write []tune.Setting, wait []Setting) {
 		return o.Settings, nil
 	}
 	write = slices.Clone(o.Settings)
-	for _, s := range slices.Concat(a.Settings, a.Left, a.Dormant, a.Waiting) {
+	for _, s := range a.all() {
 		i := slices.IndexFunc(write, func(w tune.Setting) bool { return w.Knob == s.Knob && w.File == s.File })
 		stopped := slices.ContainsFunc(o.Waiting, func(w tune.Setting) bool { return w.Knob == s.Knob && w.Instance == s.Instance })
 		switch {
