@@ -99,7 +99,7 @@ func (j *tuneJob) give() error {
 		given, err := u.Ahead()
 		printNotes(j.cmd, u.Notes()[seen:])
 		for _, s := range given {
-			err = errors.Join(err, writeText(j.cmd.OutOrStdout(), fmt.Sprintf("%s %s: %s, before it starts\n", s.Knob, s.Instance, s.Want)))
+			err = errors.Join(err, writeText(j.cmd.OutOrStdout(), fmt.Sprintf("%s: %s, before it starts\n", s.Name(), s.Want)))
 		}
 		return err
 	})

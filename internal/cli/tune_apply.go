@@ -468,15 +468,15 @@ func printApplied(w io.Writer, a appliedProfile) error {
 		}
 		if r.State == "left" {
 			now = r.Was
-			notes = append(notes, fmt.Sprintf("note: %s is left as it is: %s\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
+			notes = append(notes, fmt.Sprintf("note: %s is left as it is: %s\n", tune.Name(r.Knob, r.Instance), r.Why))
 		}
 		if r.State == "partial" {
-			notes = append(notes, fmt.Sprintf("note: %s: %s; berth tune verify shows how much there is\n", strings.TrimSpace(r.Knob+" "+r.Instance), r.Why))
+			notes = append(notes, fmt.Sprintf("note: %s: %s; berth tune verify shows how much there is\n", tune.Name(r.Knob, r.Instance), r.Why))
 		}
 		if r.ownSlice && r.State != "left" {
 			notes = append(notes, fmt.Sprintf("note: %s runs: %s\n", r.Instance, tune.Joins(r.Instance)))
 		}
-		rows = append(rows, []string{strings.TrimSpace(r.Knob + " " + r.Instance), textOrDash(r.Was), textOrDash(now), r.State, textOrDash(r.File)})
+		rows = append(rows, []string{tune.Name(r.Knob, r.Instance), textOrDash(r.Was), textOrDash(now), r.State, textOrDash(r.File)})
 	}
 	if err := table.Write(w, rows); err != nil {
 		return err

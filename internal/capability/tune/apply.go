@@ -86,7 +86,7 @@ func (s Verified) Differs() bool { return s.State != OK && s.State != Pending &&
 
 // String describes a setting and its state.
 func (s Verified) String() string {
-	return fmt.Sprintf("%s is %s: %q, want %q", strings.TrimSpace(s.Knob+" "+s.Instance), s.State, s.Effective, s.Want)
+	return fmt.Sprintf("%s is %s: %q, want %q", Name(s.Knob, s.Instance), s.State, s.Effective, s.Want)
 }
 
 // Verify compares one setting with the host's values of its knob. made is what the kernel made of a write that it may
@@ -149,5 +149,8 @@ func within(list, of string) bool {
 	return errInner == nil && errOuter == nil && inner.IsSubsetOf(outer)
 }
 
+// Name returns the name of a setting for people: its knob with its instance, if it has one.
+func Name(knobName, instance string) string { return strings.TrimSpace(knobName + " " + instance) }
+
 // Name returns the setting's knob with its instance.
-func (s Setting) Name() string { return strings.TrimSpace(s.Knob + " " + s.Instance) }
+func (s Setting) Name() string { return Name(s.Knob, s.Instance) }

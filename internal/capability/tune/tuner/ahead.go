@@ -46,9 +46,9 @@ func (t *Tuner) Ahead() ([]Setting, error) {
 	for i, s := range append(lists, own...) {
 		switch r := results[i]; {
 		case errors.Is(r.Err, apply.ErrRefused):
-			t.notes = append(t.notes, fmt.Sprintf("%s %s is left out: %v", s.Knob, s.Instance, r.Err))
+			t.notes = append(t.notes, fmt.Sprintf("%s is left out: %v", s.Name(), r.Err))
 		case r.Err != nil:
-			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, r.Err))
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), r.Err))
 		case r.Wrote:
 			given = append(given, s)
 		}

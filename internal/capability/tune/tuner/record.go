@@ -92,6 +92,9 @@ type Setting struct {
 	Target plan.Target `json:"target"`
 }
 
+// Name returns the setting's knob with its instance.
+func (s Setting) Name() string { return tune.Name(s.Knob, s.Instance) }
+
 // RecordFile returns the path of the record in a directory.
 func RecordFile(dir string) string { return filepath.Join(dir, recordFile) }
 

@@ -45,7 +45,7 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	for i, now := range t.applier.Read(targets) {
 		s := ends[i]
 		if err := all.repeat(t, s, now); err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
-			errs = append(errs, fmt.Errorf("%s %s: %w", s.Knob, s.Instance, err))
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
 		}
 	}
 	return all, errors.Join(errs...)

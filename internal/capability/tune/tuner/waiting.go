@@ -20,8 +20,6 @@ func (s Setting) isLike(o Setting) bool {
 	return s.Knob == o.Knob && s.Instance == o.Instance && s.Want == o.Want
 }
 
-func (s Setting) name() string { return strings.TrimSpace(s.Knob + " " + s.Instance) }
-
 // waiting divides an order into settings to write, and settings that wait for their units. A unit that does not run has
 // no group: its settings have the targets on record. The exclusive CPUs and the budgets of groups above such a unit are
 // also those on record, and wait if no other unit needs them.
@@ -84,7 +82,7 @@ func (a Applied) split(host *knob.Host) (started, waits []Setting) {
 func (a Applied) Awaited(tree fs.FS) (names []string) {
 	_, waits := a.split(knob.Open(tree))
 	for _, s := range waits {
-		names = append(names, s.name())
+		names = append(names, s.Name())
 	}
 	return names
 }
@@ -133,7 +131,7 @@ func setStarted(t *Tuner) (set []Setting, err error) {
 			set = append(set, s)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name(), err))
+			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
 		}
 	}
 	t.record.Settings, t.record.Waiting = append(slices.Clone(t.record.Settings), now...), waits
