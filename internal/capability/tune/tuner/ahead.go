@@ -42,7 +42,8 @@ func (t *Tuner) Ahead() ([]Setting, error) {
 	t.host.Step("the lists are announced")
 	var given []Setting
 	var errs []error
-	results := append(t.applier.Ahead(changesOf(t.record.Profile.Name, lists)), startSlices(t.applier, t.record.Profile.Name, own)...)
+	unknown := make([]apply.Standing, len(lists))
+	results := append(t.applier.Ahead(t.record.changesOf(lists, unknown)), startSlices(t, own)...)
 	for i, s := range append(lists, own...) {
 		switch r := results[i]; {
 		case errors.Is(r.Err, apply.ErrRefused):
@@ -68,16 +69,17 @@ func (a Applied) slices() (own []Setting) {
 
 // startSlices starts slices as partitions, and returns a result for each. systemd has started a slice itself if a unit
 // of this boot needs it: the slice then gets its CPUs before that unit starts.
-func startSlices(a *apply.Applier, profile string, own []Setting) []apply.Result {
-	changes := changesOf(profile, own)
-	targets := make([]plan.Target, len(changes))
-	for i, c := range changes {
-		targets[i] = c.Target
+func startSlices(t *Tuner, own []Setting) []apply.Result {
+	return t.applier.Apply(t.record.changesOf(own, t.applier.Read(targets(own)))) // Apply repeats an error of Read
+}
+
+// changesOf returns the changes that set settings of the profile, from the values that stand.
+func (a Applied) changesOf(settings []Setting, stands []apply.Standing) []plan.Change {
+	changes := make([]plan.Change, len(settings))
+	for i, s := range settings {
+		changes[i] = a.change(s, stands[i], "")
 	}
-	for i, now := range a.Read(targets) { // Apply repeats an error
-		changes[i].ID, changes[i].From = now.ID, now.Value
-	}
-	return a.Apply(changes)
+	return changes
 }
 
 // lists returns the lists of units in the record. It leaves out both lists of a unit if the agent holds one of them, as
@@ -95,15 +97,4 @@ func (a Applied) lists(held func(plan.Target) error) (lists []Setting, notes []s
 		}
 	}
 	return slices.DeleteFunc(lists, func(s Setting) bool { return out[s.Target.Object] }), notes
-}
-
-// changesOf returns the changes for lists of a profile. Their present values are unknown.
-func changesOf(profile string, lists []Setting) []plan.Change {
-	var changes []plan.Change
-	for _, s := range lists {
-		changes = append(changes, plan.Change{Setting: plan.Setting{
-			Target: s.Target, Value: s.Value, Owner: Owner, Workload: profile, Why: "profile " + profile,
-		}})
-	}
-	return changes
 }

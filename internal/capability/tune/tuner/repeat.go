@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
@@ -36,13 +37,13 @@ func (t *Tuner) Repeat() (Repeated, error) {
 		return Repeated{}, nil
 	}
 	started, unset := setStarted(t)
-	ends, targets := t.record.endWithUnits()
-	if err := t.free(targets); err != nil {
+	ends := slices.DeleteFunc(slices.Clone(t.record.Settings), func(s Setting) bool { return !driver.EndsWithUnit(s.Target) })
+	if err := t.free(targets(ends)); err != nil {
 		return Repeated{Started: started}, errors.Join(unset, err)
 	}
 	all := Repeated{Started: started}
 	errs := []error{unset}
-	for i, now := range t.applier.Read(targets) {
+	for i, now := range t.applier.Read(targets(ends)) {
 		s := ends[i]
 		if err := all.repeat(t, s, now); err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
 			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
@@ -55,7 +56,7 @@ func (t *Tuner) Repeat() (Repeated, error) {
 func (r *Repeated) repeat(t *Tuner, s Setting, now apply.Standing) (err error) {
 	entry, known := t.journal.Entry(s.Target)
 	group, seen := t.record.Groups[s.File]
-	switch c := t.record.again(s, now); {
+	switch c := t.record.change(s, now, ", again"); {
 	case now.Err != nil || !known && !seen:
 	case known && !entry.IsOf(t.applier.Kinds(), now.ID, now.Value), !known && group != now.ID:
 		r.Restarted, err = repeat(r.Restarted, t.applier, s, c)
@@ -67,14 +68,12 @@ func (r *Repeated) repeat(t *Tuner, s Setting, now apply.Standing) (err error) {
 	return err
 }
 
-// endWithUnits returns the settings that end with the groups of their units, and their targets.
-func (a Applied) endWithUnits() (ends []Setting, targets []plan.Target) {
-	for _, s := range a.Settings {
-		if driver.EndsWithUnit(s.Target) {
-			ends, targets = append(ends, s), append(targets, s.Target)
-		}
+func targets(settings []Setting) []plan.Target {
+	all := make([]plan.Target, len(settings))
+	for i, s := range settings {
+		all[i] = s.Target
 	}
-	return ends, targets
+	return all
 }
 
 // groups returns the groups of settings that end with the group of a unit, by the file of the setting.
@@ -88,11 +87,10 @@ func groups(all []one) map[string]plan.Identity {
 	return of
 }
 
-// again returns the change that sets a setting of the profile once more.
-func (a Applied) again(s Setting, now apply.Standing) plan.Change {
+// change returns the change that sets a setting of the profile. why follows the name of the profile.
+func (a Applied) change(s Setting, now apply.Standing, why string) plan.Change {
 	return plan.Change{Setting: plan.Setting{
-		Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: a.Profile.Name,
-		Why: "profile " + a.Profile.Name + ", again",
+		Target: s.Target, ID: now.ID, Value: s.Value, Owner: Owner, Workload: a.Profile.Name, Why: "profile " + a.Profile.Name + why,
 	}, From: now.Value}
 }
 

@@ -103,24 +103,20 @@ func (a Applied) await(rows []tune.Verified, host *knob.Host) {
 // systemd would wait for the pages that move, and makes no partition of a unit without its CPUs.
 func setStarted(t *Tuner) (set []Setting, err error) {
 	begun, waits := t.record.split(knob.Open(t.host.Root.FS()))
-	var targets []plan.Target
-	for _, s := range begun {
-		targets = append(targets, s.Target)
-	}
-	if err := t.free(targets); err != nil || len(begun) == 0 {
+	if err := t.free(targets(begun)); err != nil || len(begun) == 0 {
 		return nil, err
 	}
 	var now []Setting
 	var errs []error
 	lacks := map[string]bool{} // by group
-	for i, stands := range t.applier.Read(targets) {
+	for i, stands := range t.applier.Read(targets(begun)) {
 		s, wrote, err := begun[i], false, stands.Err
 		switch {
 		case err != nil: // stopped since
 		case driver.IsListOfUnit(s.Target):
 			lacks[s.Target.Object] = !t.applier.Kinds().Same(s.Target, stands.Value, s.Value)
 		case s.Knob != tune.Partition || !lacks[s.Target.Object]:
-			wrote, err = give(t.applier, t.record.Profile.Name, s, stands)
+			wrote, err = give(t.applier, t.record.change(s, stands, ", whose unit runs now"))
 		}
 		if errors.Is(err, apply.ErrGone) {
 			waits = append(waits, s)
@@ -140,11 +136,7 @@ func setStarted(t *Tuner) (set []Setting, err error) {
 
 // give writes one setting of a unit that runs now. A value that the unit has already gets a journal entry, too: Repeat
 // finds a restart of the unit by it.
-func give(a *apply.Applier, profile string, s Setting, stands apply.Standing) (wrote bool, err error) {
-	c := plan.Change{Setting: plan.Setting{
-		Target: s.Target, ID: stands.ID, Value: s.Value, Owner: Owner, Workload: profile,
-		Why: "profile " + profile + ", whose unit runs now",
-	}, From: stands.Value}
+func give(a *apply.Applier, c plan.Change) (wrote bool, err error) {
 	if err := a.Claim([]plan.Change{c}); err != nil {
 		return false, err
 	}
