@@ -68,8 +68,8 @@ type Applied struct {
 	// Fired is how often each interrupt had fired when it was given its CPUs, by the file of its setting. The kernel
 	// moves an interrupt when it fires next.
 	Fired map[string]uint64 `json:"fired,omitempty"`
-	// Groups are the groups that units had at the apply, by the file of a setting that ends with the group. A setting that
-	// the unit had already has no journal entry, so only this shows a restart of the unit.
+	// Groups are the groups that units had at the apply, or when Repeat found them started, by the file of a setting that
+	// ends with the group. A setting that the unit had already has no journal entry: only this shows a restart then.
 	Groups map[string]plan.Identity `json:"groups,omitempty"`
 	// Former is the profile that was committed before, in an earlier boot or by the same profile. It is remembered
 	// until this apply is committed or rolled back.

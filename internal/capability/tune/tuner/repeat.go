@@ -30,8 +30,8 @@ func (r Repeated) IsEmpty() bool { return len(r.Started)+len(r.Restarted)+len(r.
 // unit that did not run at the apply and runs now. The error names settings that could not be set. They are not tried
 // again until the unit restarts.
 //
-// A setting that the unit had already at the apply has no journal entry. Repeat begins one before it writes, with the
-// present value as the original. No thread is on record by then, so each thread with the default counts as new.
+// A setting that the unit had already has no journal entry. Repeat begins one before it writes, with the present value
+// as the original. No thread is on record by then, so each thread with the default counts as new.
 func (t *Tuner) Repeat() (Repeated, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
 		return Repeated{}, nil
@@ -94,7 +94,7 @@ func (a Applied) change(s Setting, now apply.Standing, why string) plan.Change {
 	}, From: now.Value}
 }
 
-// repeat applies one setting of a profile to the new group of its unit, and adds it to the list if it wrote.
+// repeat applies one setting of a profile to the group of its unit, and adds it to the list if it wrote.
 func repeat(list []Setting, a *apply.Applier, s Setting, c plan.Change) ([]Setting, error) {
 	r := a.Apply([]plan.Change{c})[0]
 	if r.Wrote && r.Err == nil {
@@ -112,8 +112,8 @@ func follow(list []Setting, a *apply.Applier, s Setting) ([]Setting, error) {
 	return list, err
 }
 
-// begin does the same for a setting that its unit had at the apply, so that Berth wrote nothing. It forgets the entry
-// again if no thread got the setting: then nothing is to be undone.
+// begin does the same for a setting that its unit had already, so that Berth wrote nothing. It forgets the entry again
+// if no thread got the setting: then nothing is to be undone.
 func begin(list []Setting, a *apply.Applier, s Setting, c plan.Change) ([]Setting, error) {
 	if err := a.Claim([]plan.Change{c}); err != nil {
 		return list, err

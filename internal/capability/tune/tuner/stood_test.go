@@ -188,6 +188,86 @@ func TestStoodInARestartedUnit(t *testing.T) {
 	}
 }
 
+// TestStartsOfAWaitingUnit: a unit did not run at the apply after a boot. Each start of the unit may bring memory nodes
+// of its own. Repeat sets the nodes of the profile only where they lack, also if it was killed at any step of the first
+// start, and a rollback restores those of the last start.
+func TestStartsOfAWaitingUnit(t *testing.T) {
+	for name, tt := range map[string]struct {
+		starts []string // memory nodes
+		set    []int    // how many settings Repeat sets
+	}{
+		"had them":                         {[]string{"1"}, []int{0}},
+		"had them, and then none":          {[]string{"1", ""}, []int{0, 1}},
+		"had them, and then others":        {[]string{"1", "0"}, []int{0, 1}},
+		"had them twice, and then none":    {[]string{"1", "1", ""}, []int{0, 0, 1}},
+		"got them":                         {[]string{""}, []int{1}},
+		"got them, had them and lost them": {[]string{"", "1", ""}, []int{1, 0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for fatal := 1; ; fatal++ {
+				r, o, _ := newRegistry(t)
+				r.do(func(u *tuner.Tuner) { u.Rollback() })
+				r.units, r.makes = nil, func(string) { r.follows() } // without systemd a list ends with the group
+				start := func(n int) {
+					if n > 0 {
+						must(t, os.Rename(r.plain.Path(service), r.plain.Path(service)+fmt.Sprint(n))) // its inode stays in use
+					}
+					r.start()
+					r.write(service+"/cpuset.mems", tt.starts[n])
+					r.follows()
+				}
+				o.Settings = []tune.Setting{{
+					Knob: tune.UnitMems, Instance: "db.service", File: service + "/cpuset.mems", Want: "1", Write: "1", Support: knob.Settable, Phase: knob.Units,
+				}}
+				o.Again = false
+				r.start()
+				r.command(0, func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+				r.reboot("two", nil)
+				o.Again = true
+				r.command(0, func(u *tuner.Tuner) { _, err := u.Apply(stops(o)); must(t, err) })
+				start(0)
+				died := r.command(fatal, func(u *tuner.Tuner) {
+					again, err := u.Repeat()
+					if err != nil || len(again.Started) != tt.set[0] || len(again.Restarted)+len(again.Followed) > 0 {
+						t.Errorf("%+v, %v", again, err)
+					}
+				})
+				if died {
+					r.command(0, func(u *tuner.Tuner) { _, err := u.Repeat(); must(t, err) })
+				}
+				last := ""
+				for n, set := range tt.set {
+					if n > 0 {
+						start(n)
+						for _, want := range []int{set, 0} {
+							r.command(0, func(u *tuner.Tuner) {
+								again, err := u.Repeat()
+								if err != nil || len(again.Restarted) != want || len(again.Started)+len(again.Followed) > 0 {
+									t.Errorf("killed at step %d, start %d: %+v, %v, want %d", fatal, n, again, err, want)
+								}
+							})
+						}
+					}
+					last = tt.starts[n]
+					if now := strings.TrimSpace(r.files()[service+"/cpuset.mems"]); now != "1" || len(r.originals()) != set {
+						t.Errorf("killed at step %d, start %d: it has %q, and on record is %v", fatal, n, now, r.originals())
+					}
+				}
+				r.command(0, func(u *tuner.Tuner) { u.Rollback() })
+				if now := strings.TrimSpace(r.files()[service+"/cpuset.mems"]); now != last || len(r.originals()) > 0 {
+					t.Errorf("rolled back after step %d: it has %q, want %q, and on record is %v", fatal, now, last, r.originals())
+				}
+				if !died {
+					if fatal == 1 {
+						t.Error("it has no steps")
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
 // whileHeld calls f while the agent has the memory nodes of the unit on record.
 func (r *registry) whileHeld(f func()) {
 	r.t.Helper()

@@ -108,38 +108,29 @@ func setStarted(t *Tuner) (set []Setting, err error) {
 	}
 	var now []Setting
 	var errs []error
+	if t.record.Groups == nil { // an empty map is not in the file
+		t.record.Groups = map[string]plan.Identity{}
+	}
 	lacks := map[string]bool{} // by group
 	for i, stands := range t.applier.Read(targets(begun)) {
-		s, wrote, err := begun[i], false, stands.Err
+		s, err := begun[i], stands.Err
 		switch {
 		case err != nil: // stopped since
 		case driver.IsListOfUnit(s.Target):
 			lacks[s.Target.Object] = !t.applier.Kinds().Same(s.Target, stands.Value, s.Value)
 		case s.Knob != tune.Partition || !lacks[s.Target.Object]:
-			wrote, err = give(t.applier, t.record.change(s, stands, ", whose unit runs now"))
+			t.record.Groups[s.File] = stands.ID
+			set, err = repeat(set, t.applier, s, t.record.change(s, stands, ", whose unit runs now"))
 		}
 		if errors.Is(err, apply.ErrGone) {
 			waits = append(waits, s)
 			continue
 		}
 		now = append(now, s)
-		if wrote && err == nil {
-			set = append(set, s)
-		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
 		}
 	}
 	t.record.Settings, t.record.Waiting = append(slices.Clone(t.record.Settings), now...), waits
 	return set, errors.Join(append(errs, t.record.save(t.host.Dir))...)
-}
-
-// give writes one setting of a unit that runs now. A value that the unit has already gets a journal entry, too: Repeat
-// finds a restart of the unit by it.
-func give(a *apply.Applier, c plan.Change) (wrote bool, err error) {
-	if err := a.Claim([]plan.Change{c}); err != nil {
-		return false, err
-	}
-	r := a.Apply([]plan.Change{c})[0]
-	return r.Wrote, r.Err
 }
