@@ -244,7 +244,7 @@ func (w *Watch) repeated(again tuner.Repeated) {
 	} {
 		var names []string
 		for _, s := range one.of {
-			names = append(names, s.Knob+" "+s.Instance)
+			names = append(names, s.Name())
 		}
 		if len(names) > 0 {
 			w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: "host profile: " + one.why + strings.Join(names, ", ")})
