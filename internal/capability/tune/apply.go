@@ -78,6 +78,9 @@ type Verified struct {
 	// Elsewhere is how many bytes of a unit's memory are on other NUMA nodes, although its memory nodes are ok. It is 0
 	// below 1 MiB.
 	Elsewhere int64 `json:"elsewhere,omitempty"`
+
+	// Stopped is true if the setting waits for its unit, which does not run.
+	Stopped bool `json:"-"`
 }
 
 // Differs reports whether the host lacks the value, and will not have it by itself. It is false for an offline CPU,

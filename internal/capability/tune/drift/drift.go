@@ -271,11 +271,13 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	for _, row := range record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries) {
+		if row.Stopped {
+			found.Waiting = append(found.Waiting, tune.Name(row.Knob, row.Instance))
+		}
 		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // the kernel made these of it
 			found.Drift = append(found.Drift, row)
 		}
 	}
-	found.Waiting = record.Awaited(w.opts.Root.FS())
 	now, is, err := tuner.Load(dir)
 	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
 }

@@ -183,11 +183,17 @@ func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tune.Verified {
 	host, survey, all := knob.Open(tree), knob.Survey{}, []tune.Verified{}
 	host.Scheduled = asked.Scheduled
+	_, waits := a.split(host)
 	for _, s := range slices.Concat(a.Settings, a.Waiting) {
 		if driver.IsBan(s.Target) {
 			continue // the setting that it serves is compared
 		}
 		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
+		if slices.Contains(waits, s) {
+			row.State, row.Stopped = tune.Dormant, true
+			all = append(all, row)
+			continue
+		}
 		if driver.IsUnit(s.Target) {
 			all = append(all, verifyUnit(row, s.Target, host))
 			continue
@@ -202,7 +208,6 @@ func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tun
 		}
 		all = append(all, asked.readBack(row))
 	}
-	a.await(all, host)
 	for _, s := range a.Dormant { // they were not written
 		all = append(all, tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want, State: tune.Dormant})
 	}

@@ -3,7 +3,6 @@ package tuner
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -76,26 +75,6 @@ func (a Applied) split(host *knob.Host) (started, waits []Setting) {
 		}
 	}
 	return started, waits
-}
-
-// Awaited returns the names of the settings whose units do not run.
-func (a Applied) Awaited(tree fs.FS) (names []string) {
-	_, waits := a.split(knob.Open(tree))
-	for _, s := range waits {
-		names = append(names, s.Name())
-	}
-	return names
-}
-
-// await marks the rows of settings whose units do not run.
-func (a Applied) await(rows []tune.Verified, host *knob.Host) {
-	_, waits := a.split(host)
-	for i := range rows {
-		row := &rows[i]
-		if slices.ContainsFunc(waits, func(s Setting) bool { return s.Knob == row.Knob && s.Instance == row.Instance && s.File == row.File }) {
-			row.Effective, row.State = "", tune.Dormant
-		}
-	}
 }
 
 // setStarted sets the waiting settings of units that run now, and returns those that it wrote. It records them as

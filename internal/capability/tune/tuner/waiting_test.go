@@ -153,7 +153,7 @@ func TestStoppedUnitAfterABoot(t *testing.T) {
 					if d := cmp.Diff(waits, r.states()); d != "" {
 						t.Error(d)
 					}
-					if a, _, _ := tuner.Load(r.state); a.Phase != tuner.Committed || len(a.Awaited(r.root.FS())) != 2 || r.files()[autogroup] != "0" {
+					if a, _, _ := tuner.Load(r.state); a.Phase != tuner.Committed || len(a.Waiting) != 2 || r.files()[autogroup] != "0" {
 						t.Errorf("%+v", a)
 					}
 					tt.then(r, o, kernel)
