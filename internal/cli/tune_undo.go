@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/intent/manifest"
 	"github.com/berth-project/berth/internal/linux/kernel"
+	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/value/table"
 )
 
@@ -163,9 +166,13 @@ func newTuneVerifyCommand(g *globals) *cobra.Command {
   - partial: the kernel had no memory for all huge pages
   - pendingReboot: the next boot brings the boot argument
   - absent, unreadable: the file is missing, or cannot be read
+  - unknown: the file has the value; a note says why more is not known
 
-Exit code 4 says that a setting is not ok, pending or dormant, or that no profile is
-applied. The command writes nothing.`,
+If the profile has cpu.resumeLatency, the command reads the kernel's counts of idle states
+twice, 200 ms apart.
+
+Exit code 4 says that a setting is not ok, pending, dormant or unknown, or that no profile
+is applied. The command writes nothing.`,
 		Args: noArgs,
 		RunE: formatted(g, func(cmd *cobra.Command, _ []string, format string) error {
 			stateDir, err := g.tuneState(cmd, config)
@@ -175,7 +182,7 @@ applied. The command writes nothing.`,
 			if err := g.checkRoot(); err != nil {
 				return err
 			}
-			result, err := g.verify(filepath.Join(stateDir, tuner.Subdir))
+			result, err := g.verify(cmd.Context(), filepath.Join(stateDir, tuner.Subdir))
 			if err != nil {
 				return err
 			}
@@ -187,8 +194,8 @@ applied. The command writes nothing.`,
 	return cmd
 }
 
-// verify reads the record, without its lock, and the host.
-func (g *globals) verify(dir string) (verified, error) {
+// verify reads the record, without its lock, and the host. The counts of a recording stand still.
+func (g *globals) verify(ctx context.Context, dir string) (verified, error) {
 	record, is, err := tuner.Load(dir)
 	if err != nil {
 		return verified{}, err
@@ -207,7 +214,12 @@ func (g *globals) verify(dir string) (verified, error) {
 	if err != nil {
 		notes = append(notes, fmt.Sprintf("stateDir/tune: %v: of how many huge pages the kernel had memory is not known, and fewer than desired are a drift", err))
 	}
-	return verified{Profile: record.Profile.Name, Settings: record.Verify(tree, tuner.KernelOf(root), originals.Entries), notes: notes}, nil
+	pause := load.Pause
+	if root.Path() != "/" {
+		pause = nil
+	}
+	rows, err := record.VerifyOver(ctx, tree, tuner.KernelOf(root), originals.Entries, pause)
+	return verified{Profile: record.Profile.Name, Settings: rows, notes: notes}, err
 }
 
 // verdict returns the errors of settings that are not ok.
@@ -234,6 +246,11 @@ func printVerified(w io.Writer, v verified) error {
 			return err
 		}
 	}
+	for _, note := range unknown(v.Settings) {
+		if err := printLine(w, "\nnote: "+note); err != nil {
+			return err
+		}
+	}
 	for _, s := range v.Settings {
 		if s.Elsewhere == 0 {
 			continue
@@ -245,6 +262,25 @@ func printVerified(w io.Writer, v verified) error {
 	return printAbout(w, v.Settings)
 }
 
+// unknown returns a sentence for each reason why more than the files is not known. A host may have hundreds of CPUs with
+// the same reason.
+func unknown(settings []tune.Verified) (notes []string) {
+	of := map[string][]string{}
+	for _, s := range settings {
+		if s.State == tune.Unproven {
+			of[s.Reason] = append(of[s.Reason], s.Knob+" "+s.Instance)
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(of)) {
+		who := of[reason][0]
+		if more := len(of[reason]) - 1; more > 0 {
+			who += fmt.Sprintf(" and %d more", more)
+		}
+		notes = append(notes, fmt.Sprintf("%s: the file has the value, and whether the kernel keeps to it is unknown: %s", who, reason))
+	}
+	return notes
+}
+
 // printAbout prints notes that explain the states of settings.
 func printAbout(w io.Writer, settings []tune.Verified) error {
 	for _, about := range []struct {
@@ -254,10 +290,6 @@ func printAbout(w io.Writer, settings []tune.Verified) error {
 		{
 			func(s tune.Verified) bool { return s.State == tune.Pending },
 			"the kernel moves an interrupt that is pending when it fires next",
-		},
-		{
-			func(s tune.Verified) bool { return s.Knob == tuner.ResumeLatency && s.State == tune.OK },
-			"of " + tuner.ResumeLatency + " the files are compared; whether the CPUs avoid deeper idle states is not verified",
 		},
 		{
 			func(s tune.Verified) bool { return s.Knob == tune.UnitPolicy || s.Knob == tune.UnitSlice },

@@ -65,6 +65,8 @@ const (
 	Gone State = "absent"
 	// Unreadable: this program cannot read the value.
 	Unreadable State = "unreadable"
+	// Unproven: the file has the value, and nothing shows whether the kernel keeps to it.
+	Unproven State = "unknown"
 )
 
 // Verified is one applied setting, with the host's present value. Its JSON is a stable contract.
@@ -75,6 +77,8 @@ type Verified struct {
 	Want      string `json:"want"`
 	Effective string `json:"effective"`
 	State     State  `json:"state"`
+	// Reason has the kernel's figures of an ignored limit of idle states, or why its state is unknown.
+	Reason string `json:"reason,omitempty"`
 	// Elsewhere is how many bytes of a unit's memory are on other NUMA nodes, although its memory nodes are ok. It is 0
 	// below 1 MiB.
 	Elsewhere int64 `json:"elsewhere,omitempty"`
@@ -83,13 +87,19 @@ type Verified struct {
 	Stopped bool `json:"-"`
 }
 
-// Differs reports whether the host lacks the value, and will not have it by itself. It is false for an offline CPU,
-// whose value is unknown.
-func (s Verified) Differs() bool { return s.State != OK && s.State != Pending && s.State != Dormant }
+// Differs reports whether the host lacks the value, and will not have it by itself. It is false for an offline CPU, and
+// for a state that is unknown.
+func (s Verified) Differs() bool {
+	return s.State != OK && s.State != Pending && s.State != Dormant && s.State != Unproven
+}
 
 // String describes a setting and its state.
 func (s Verified) String() string {
-	return fmt.Sprintf("%s is %s: %q, want %q", Name(s.Knob, s.Instance), s.State, s.Effective, s.Want)
+	text := fmt.Sprintf("%s is %s: %q, want %q", Name(s.Knob, s.Instance), s.State, s.Effective, s.Want)
+	if s.Reason != "" {
+		text += " (" + s.Reason + ")"
+	}
+	return text
 }
 
 // Verify compares one setting with the host's values of its knob. made is what the kernel made of a write that it may

@@ -188,7 +188,7 @@ func devices() []Knob {
 			Name: "cpu.resumeLatency", About: "the longest wake-up from an idle state that a CPU may take",
 			Unit: Duration, Low: micro, High: second, Step: micro,
 			Words:     []Word{{"any", "0"}, {"none", "n/a"}},
-			Effective: "the file; not verified: that the CPU avoids deeper idle states, whose usage cpuidle counts", Class: Exact, Risk: Medium, Phase: Governors,
+			Effective: "the file; whether the CPU leaves deeper idle states, as cpuidle counts between two looks", Class: Exact, Risk: Medium, Phase: Governors,
 			Trap:   "any is no limit; none is no idle state at all, and the CPU stays hot. In the file these are 0 and n/a",
 			Places: []Place{{Kernels: anyLinux, File: "/sys/devices/system/cpu/cpu[0-9]*/power/pm_qos_resume_latency_us", Scale: micro}},
 		},

@@ -57,6 +57,8 @@ type Watch struct {
 	guarded guarded
 	// followed are the settings whose new threads were reported. Only Run uses it.
 	followed map[tuner.Setting]bool
+	// idle is the last look at idle states. Only Run uses it.
+	idle tuner.Idle
 
 	mu     sync.Mutex // guards the findings of Run for the loop
 	found  *Report
@@ -270,7 +272,11 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
-	for _, row := range record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries) {
+	rows := record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries)
+	before := w.idle
+	w.idle = record.Idle(w.opts.Root.FS())
+	tuner.JudgeIdle(rows, before, w.idle)
+	for _, row := range w.found.steady(found.Since, rows) {
 		if row.Stopped {
 			found.Waiting = append(found.Waiting, tune.Name(row.Knob, row.Instance))
 		}
@@ -280,6 +286,23 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	}
 	now, is, err := tuner.Load(dir)
 	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
+}
+
+// steady returns the rows of the same profile. A limit of idle states that was ignored keeps its row, with the figures
+// of its event, until the kernel is seen to keep to the limit: its counts differ in each minute.
+func (r *Report) steady(since time.Time, rows []tune.Verified) []tune.Verified {
+	if r == nil || !r.Since.Equal(since) {
+		return rows
+	}
+	for i, row := range rows {
+		was := slices.IndexFunc(r.Drift, func(d tune.Verified) bool {
+			return d.Knob == tuner.ResumeLatency && d.State == tune.Ignored && d.File == row.File && d.Want == row.Want
+		})
+		if was >= 0 && (row.State == tune.Ignored || row.State == tune.Unproven) {
+			rows[i] = r.Drift[was]
+		}
+	}
+	return rows
 }
 
 // changes returns the settings whose state differs from the last report.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -240,6 +241,48 @@ func TestIgnoredByTheKernel(t *testing.T) {
 		h.want(h.minute(), 1, 1, `rr.slice is ignored: "100ms", want "20ms"`)
 		failed = errors.New("EPERM")
 		h.want(h.minute(), 0, 0)
+	})
+}
+
+// TestIdleStates checks that the agent compares the counts of idle states with those of its last look, and waits for
+// nothing. A limit that the kernel ignores is one event, with the figures of that minute, until the kernel keeps to it.
+// A minute that shows nothing changes nothing, also after the agent started again.
+func TestIdleStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const cpu = "/sys/devices/system/cpu/cpu0/"
+		const file = cpu + "power/pm_qos_resume_latency_us"
+		h := newHost(t)
+		left := func(poll, deep int) {
+			for i, state := range [][]string{{"POLL", "0", strconv.Itoa(poll)}, {"C6", "133", strconv.Itoa(deep)}} {
+				for j, name := range []string{"name", "latency", "usage"} {
+					h.write(fmt.Sprintf("%scpuidle/state%d/%s", cpu, i, name), state[j])
+				}
+			}
+		}
+		h.write(file, "0")
+		left(0, 10)
+		o := tuner.Order{Settings: []tune.Setting{{
+			Knob: tuner.ResumeLatency, Instance: "cpu0", File: file, Want: "20us", Write: "20", Support: knob.Settable, Phase: knob.PhaseAt(file),
+		}}}
+		o.Profile.Name = "awake"
+		h.tuner(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+		h.want(h.minute(), 0, 0) // the first look
+		left(5, 11)
+		h.want(h.minute(), 0, 0) // the CPU slept when the limit was written
+		left(6, 30)
+		h.want(h.minute(), 1, 1, `cpu.resumeLatency cpu0 is ignored: "133us", want "20us" (between two looks the CPU left 19 x C6 (133us))`)
+		left(7, 60)
+		h.want(h.minute(), 0, 1)
+		h.want(h.minute(), 0, 1)
+		saved := h.outcome()
+		h.start("boot")
+		must(t, h.watch.Recall(saved))
+		h.want(h.minute(), 0, 1)
+		left(9, 60)
+		h.want(h.minute(), 0, 0)
+		h.write(file, "500")
+		left(9, 70)
+		h.want(h.minute(), 1, 1, "cpu.resumeLatency cpu0 is drift")
 	})
 }
 

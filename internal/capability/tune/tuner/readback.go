@@ -16,7 +16,7 @@ import (
 const (
 	roundRobin = "rr.slice"
 	fairSlice  = "fair.slice"
-	// ResumeLatency is a knob whose effect only the usage of idle states over time would show. Its file is read.
+	// ResumeLatency is a knob whose effect only two looks at the usage of idle states show (JudgeIdle).
 	ResumeLatency = "cpu.resumeLatency"
 )
 
