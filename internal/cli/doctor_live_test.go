@@ -1,41 +1,25 @@
 package cli_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/doctor"
-	"github.com/berth-project/berth/test/kernel/job"
 )
 
 // TestLiveDoctorAfterCommit: a committed profile shows no drift in the kernel's own notation. Values that another program
 // sets are found by the journal of the stateDir that --config names, and only these.
 func TestLiveDoctorAfterCommit(t *testing.T) {
-	guest, err := job.Guest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !guest {
-		t.Skip("changes the whole host; runs in the VM: make verify-kernels")
-	}
+	dir, run := guestProgram(t)
 	const (
 		workqueue  = "/sys/devices/virtual/workqueue/cpumask"
 		interrupts = "/proc/irq/default_smp_affinity"
 		statistics = "/proc/sys/vm/stat_interval"
 	)
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	config := filepath.Join(dir, "agent.yaml")
-	write(t, dir, "agent.yaml", "workloadDir: "+dir+"\nstateDir: "+dir+"\n")
 	profile := filepath.Join(dir, "p.yaml")
 	write(t, dir, "p.yaml", `apiVersion: berth.dev/v1alpha1
 kind: Profile
@@ -43,18 +27,7 @@ metadata: {name: p}
 spec:
   settings: {workqueue.cpus: "0", irq.default: "0-1", irq.affinity: "0-1", sysctl.vm.stat_interval: 7}
 `)
-	succeeds := func(args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), exe) // An apply makes its process real-time.
-		cmd.Args = append(append([]string{"berth"}, args...), "--config", config)
-		var errs strings.Builder
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v: %v: %s%s", args, err, out, errs.String())
-		}
-		return string(out)
-	}
+	succeeds := func(args ...string) string { t.Helper(); return run(0, args...) }
 	drift := func() (files []string) {
 		t.Helper()
 		var r doctor.Report

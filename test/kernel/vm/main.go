@@ -9,12 +9,12 @@
 //	                  records the settings of any kernel for testdata/kernels
 //	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints its output
 //	vm wide ARG...    does the same on 16 CPUs that share an L3
-//	vm test [-kernel own|distro] [-layout v2] [-arguments "..."] PACKAGE TEST...
+//	vm test [-kernel own|distro|VMLINUZ] [-layout v2] [-arguments "..."] PACKAGE TEST...
 //	                  runs live tests of one package in a virtual machine, such as internal/cli TestLiveTop
-//	vm bench [-kernel own|distro] [-rounds 8] [-cores N] PACKAGE BENCHMARK...
+//	vm bench [-kernel own|distro|VMLINUZ] [-rounds 8] [-cores N] PACKAGE BENCHMARK...
 //	                  runs benchmarks of one package where the clock counts instructions: other work of this machine
 //	                  does not change the figures
-//	vm mems [-bytes 1GiB] [-kernel own|distro] [-json FILE]
+//	vm mems [-bytes 1GiB] [-kernel own|distro|VMLINUZ] [-json FILE]
 //	                  shows what narrowing the memory nodes of a running group does, and what the agent does
 //	vm pull [-cpus 2] [-hz 250] [-json FILE] [-- FLAG...]
 //	                  shows how waiting threads get a CPU; the flags are those of test/kernel/pull

@@ -28,7 +28,7 @@ var errNoReport = errors.New("the test wrote no report")
 func showMems(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm mems", flag.ContinueOnError)
 	size := flags.String("bytes", "1GiB", "how much of the group's memory is on the wrong node; of host memory it takes two and a half times as much")
-	origin := flags.String("kernel", "own", "our own kernel, or the distribution's")
+	origin := flags.String("kernel", "own", originText)
 	layout := flags.String("layout", "v2", "the cgroup layout")
 	file := flags.String("json", filepath.Join("out", "mems.json"), "where the report is written")
 	if err := flags.Parse(args); err != nil {
@@ -76,7 +76,7 @@ func memsIn(ctx context.Context, vm kernel.VM, bytes int64) (job.Result, error) 
 	}})
 }
 
-// kernelOf returns a kernel by its origin.
+// kernelOf returns a kernel by its origin, or the kernel of an image. Guests need no modules.
 func kernelOf(ctx context.Context, origin string) (kernel.Kernel, error) {
 	switch origin {
 	case "own":
@@ -84,7 +84,10 @@ func kernelOf(ctx context.Context, origin string) (kernel.Kernel, error) {
 	case "distro":
 		return kernel.Distro(ctx, os.Stderr)
 	}
-	return kernel.Kernel{}, fmt.Errorf("-kernel %q: own or distro", origin)
+	if _, err := os.Stat(origin); err != nil {
+		return kernel.Kernel{}, fmt.Errorf("-kernel %q: own, distro, or the path of an image: %w", origin, err)
+	}
+	return kernel.Kernel{Image: origin}, nil
 }
 
 // memoryFor returns how many MiB a machine of two nodes needs for that: an agent binds at most nine tenths of a node,

@@ -15,10 +15,13 @@ import (
 // errNoTests reports that a command names no test.
 var errNoTests = errors.New("vm test and vm bench want a package and some of its tests or benchmarks, in one round or more")
 
+// originText describes the flag -kernel.
+const originText = "our own kernel (own), the distribution's (distro), or the path of an image such as /boot/vmlinuz-5.10.0-46-cloud-amd64"
+
 // runTests boots a machine and runs some live tests of one package there.
 func runTests(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm test", flag.ContinueOnError)
-	origin := flags.String("kernel", "own", "our own kernel, or the distribution's")
+	origin := flags.String("kernel", "own", originText)
 	layout := flags.String("layout", "v2", "the cgroup layout")
 	arguments := flags.String("arguments", "", "more arguments of the kernel, separated by blanks")
 	if err := flags.Parse(args); err != nil {
@@ -34,7 +37,7 @@ func runTests(ctx context.Context, args []string) error {
 // runBenchmarks boots a machine whose clock counts instructions, and runs some benchmarks of one package there.
 func runBenchmarks(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("vm bench", flag.ContinueOnError)
-	origin := flags.String("kernel", "own", "our own kernel, or the distribution's")
+	origin := flags.String("kernel", "own", originText)
 	rounds := flags.Int("rounds", 8, "how often a benchmark runs its loop")
 	cores := flags.Int("cores", 0, "how many cores of two threads the machine has, in one L3; by default it has two NUMA nodes of two such cores")
 	if err := flags.Parse(args); err != nil {
