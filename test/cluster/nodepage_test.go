@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/cli/fleet"
 )
 
@@ -156,7 +157,7 @@ func (v *viewers) agentRuns(t *testing.T, s *stand, name string) (end func()) {
 	return end
 }
 
-// serves requests the agent's page from a server on the user's own computer.
+// serves requests the page and the agent's data from a server on the user's own computer.
 func (v *viewers) serves(t *testing.T, page *fleet.Page, replace func()) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -169,12 +170,15 @@ func (v *viewers) serves(t *testing.T, page *fleet.Page, replace func()) {
 		if i == 2 {
 			replace()
 		}
-		if status, text := local.ask(t, "/once", ""); status != http.StatusOK || text != "page" {
+		if status, text := local.ask(t, window.ViewPath, ""); status != http.StatusOK || text != "page" {
 			t.Errorf("page: %d %q", status, text)
 		}
 	}
-	if status, text := local.ask(t, "/large", ""); status != http.StatusOK || text != strings.Repeat("large", 1<<18) {
+	if status, text := local.ask(t, window.PastPath, ""); status != http.StatusOK || text != strings.Repeat("large", 1<<18) {
 		t.Errorf("large: %d, %d bytes", status, len(text))
+	}
+	if status, text := local.ask(t, "/", ""); status != http.StatusOK || !strings.Contains(text, `src="main.js"`) {
+		t.Errorf("the page is not this program's: %d %q", status, text)
 	}
 	if status, _ := local.ask(t, "/", "", http.MethodPost); status != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", status)

@@ -46,10 +46,10 @@ func (a *agentSide) show(t *testing.T) *viewers {
 			Healthy: func() error { return nil }, Ready: func() (string, error) { return "", nil }, Listens: func(error) {},
 			Views: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch r.URL.Path {
-				case "/large":
+				case window.PastPath:
 					_, _ = io.WriteString(w, strings.Repeat("large", 1<<18))
 					return
-				case "/once":
+				case window.ViewPath:
 					w.Header().Set("Connection", "close") // the next request needs another connection
 				}
 				_, _ = io.WriteString(w, "page")

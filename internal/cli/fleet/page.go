@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
 	"github.com/berth-project/berth/internal/agent/window"
 )
 
@@ -67,16 +68,15 @@ func (p *Page) Past(ctx context.Context, workload string, seconds, step int) ([]
 	return p.ask(ctx, window.PastOf(workload, seconds, step))
 }
 
-// Serve serves the page on a listener of the user's computer until ctx ends.
+// Serve serves the page on a listener of the user's computer until ctx ends. The page is this program's, and its data
+// comes from the agent.
 func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	transport := p.transport()
 	defer transport.CloseIdleConnections()
-	proxy := p.proxy(transport)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		clear(w.Header()) // the agent's headers say more about its page
-		proxy.ServeHTTP(w, r)
-	})
-	return window.ServeAt(ctx, l, window.Guard(nil, handler))
+	mux := http.NewServeMux()
+	mux.Handle("/", web.Page())
+	mux.Handle("GET /api/", onlyData(p, transport))
+	return window.ServeAt(ctx, l, window.Guard(nil, mux))
 }
 
 // proxy passes requests on to the agent: only their path and Accept header.

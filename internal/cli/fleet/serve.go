@@ -18,7 +18,7 @@ import (
 const nodesPath = "/nodes/"
 
 // types maps the paths of the agent's data to their types; the page shows this data as text. No other path of the agent
-// is passed on: on the origin of the cluster's page, content from a compromised node would run with the user's rights.
+// is passed on: on the origin of the page, content from a compromised node would run with the user's rights.
 func types() map[string]string {
 	return map[string]string{window.ViewPath: "application/json", window.PastPath: "application/json", window.StreamPath: "application/x-ndjson"}
 }

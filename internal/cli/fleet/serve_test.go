@@ -133,76 +133,110 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// TestServe checks that the page of a node is this program's own, and uses only data of the agent.
+// The Content-Security-Policy of a page, and of everything else, begins like this.
+const (
+	own  = "default-src 'none'; script-src 'self'; "
+	none = "default-src 'none'; base-uri "
+)
+
+// reply is what a server on the user's computer answers to a path, and what the agent is asked for it.
+type reply struct {
+	path, host string
+	status     int
+	kind       string
+	policy     string
+	says       string
+	asks       string
+}
+
+// TestServe checks that the pages of a cluster and of a node are this program's own, and use only data of the agent.
 func TestServe(t *testing.T) {
-	s := serve(t)
-	asked := make(chan string, 8)
-	s.forward(t, hostile(t, asked))
-	c, err := follow(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- c.Serve(ctx, l) }()
-	const own = "default-src 'none'; script-src 'self'; "
-	const none = "default-src 'none'; base-uri "
-	for _, test := range []struct {
-		path, host string
-		status     int
-		kind       string
-		policy     string
-		says       string
-		asks       string
+	for name, test := range map[string]struct {
+		serve   func(*Cluster, context.Context, net.Listener) error
+		replies []reply
 	}{
-		{path: "/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="cluster.js"`},
-		{path: "/cluster.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "nodes/"},
-		{path: "/dom.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "roam"},
-		{path: "/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"name":"node-a","cpus":8,"freeCPUs":8`},
-		{path: "/nodes/node-a/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="main.js"`},
-		{path: "/nodes/node-a/main.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "follow"},
-		{path: "/nodes/node-a/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"version":"<script>"`, asks: "Bearer good /api/v1/view"},
-		{path: "/nodes/node-a/api/v1/stream", status: 503, kind: "text/plain; charset=utf-8", policy: none, says: "100 pages are open already", asks: "Bearer good /api/v1/stream"},
-		{path: "/nodes/node-a/api/v1/other", status: 404},
-		{path: "/nodes/node-a/api/../../../evil", status: 307, kind: ""},
-		{path: "/nodes/node-b/", status: 404, says: `no node "node-b"`},
-		{path: "/nodes/node-b/api/v1/view", status: 404},
-		{path: "/", host: "evil.example", status: 421},
+		"cluster": {(*Cluster).Serve, []reply{
+			{path: "/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="cluster.js"`},
+			{path: "/cluster.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "nodes/"},
+			{path: "/dom.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "roam"},
+			{path: "/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"name":"node-a","cpus":8,"freeCPUs":8`},
+			{path: "/nodes/node-a/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="main.js"`},
+			{path: "/nodes/node-a/main.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "follow"},
+			{path: "/nodes/node-a/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"version":"<script>"`, asks: "Bearer good /api/v1/view"},
+			{path: "/nodes/node-a/api/v1/stream", status: 503, kind: "text/plain; charset=utf-8", policy: none, says: "100 pages are open already", asks: "Bearer good /api/v1/stream"},
+			{path: "/nodes/node-a/api/v1/other", status: 404},
+			{path: "/nodes/node-a/api/../../../evil", status: 307, kind: ""},
+			{path: "/nodes/node-b/", status: 404, says: `no node "node-b"`},
+			{path: "/nodes/node-b/api/v1/view", status: 404},
+			{path: "/", host: "evil.example", status: 421},
+		}},
+		"node": {func(c *Cluster, ctx context.Context, l net.Listener) error {
+			page, _ := c.Node("node-a")
+			return page.Serve(ctx, l)
+		}, []reply{
+			{path: "/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="main.js"`},
+			{path: "/main.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "follow"},
+			{path: "/evil", status: 404},
+			{path: "/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"version":"<script>"`, asks: "Bearer good /api/v1/view"},
+			{path: "/api/v1/stream", status: 503, kind: "text/plain; charset=utf-8", policy: none, says: "100 pages are open already", asks: "Bearer good /api/v1/stream"},
+			{path: "/api/v1/other", status: 404},
+			{path: "/", host: "evil.example", status: 421},
+		}},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.Addr().String()+test.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Host = test.host
-		answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
-		h := answer.Header
-		if err != nil || answer.StatusCode != test.status || !strings.Contains(string(text), test.says) || test.kind != "" && h.Get("Content-Type") != test.kind || !strings.HasPrefix(h.Get("Content-Security-Policy"), test.policy) {
-			t.Errorf("%s: %d %v\n%s", test.path, answer.StatusCode, h, text)
-		}
-		if len(h.Values("Content-Security-Policy")) != 1 || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Set-Cookie") != "" || h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: %v", test.path, h)
-		}
-		got := ""
-		select {
-		case got = <-asked:
-		default:
-		}
-		if got != test.asks {
-			t.Errorf("%s: the agent was asked %q, want %q", test.path, got, test.asks)
-		}
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			asked := make(chan string, 8)
+			s.forward(t, hostile(t, asked))
+			c, err := follow(t, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- test.serve(c, ctx, l) }()
+			for _, want := range test.replies {
+				want.check(t, l.Addr().String(), asked)
+			}
+			end()
+			if err := <-served; err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	end()
-	if err := <-served; err != nil {
-		t.Error(err)
+}
+
+// check compares an answer with the expected one.
+func (want reply) check(t *testing.T, address string, asked <-chan string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+want.path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = want.host
+	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	h := answer.Header
+	if err != nil || answer.StatusCode != want.status || !strings.Contains(string(text), want.says) || want.kind != "" && h.Get("Content-Type") != want.kind || !strings.HasPrefix(h.Get("Content-Security-Policy"), want.policy) {
+		t.Errorf("%s: %d %v\n%s", want.path, answer.StatusCode, h, text)
+	}
+	if len(h.Values("Content-Security-Policy")) != 1 || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Set-Cookie") != "" || h.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%s: %v", want.path, h)
+	}
+	got := ""
+	select {
+	case got = <-asked:
+	default:
+	}
+	if got != want.asks {
+		t.Errorf("%s: the agent was asked %q, want %q", want.path, got, want.asks)
 	}
 }
 
@@ -244,7 +278,6 @@ func TestServeOnlyAnswers(t *testing.T) {
 		"cluster": onlyData(page, transport),
 		// The guard of an answer also works if the transport lets it through.
 		"other transport": onlyData(page, plain{transport}),
-		"node":            page.proxy(transport),
 	} {
 		front := httptest.NewServer(window.Guard(nil, handler))
 		for path, status := range map[string]int{window.ViewPath: http.StatusOK, window.StreamPath: http.StatusBadGateway} {
@@ -269,7 +302,7 @@ func TestServeOnlyAnswers(t *testing.T) {
 			if answer.StatusCode != status || before > 0 {
 				t.Errorf("%s%s: status %d after %d others, want %d", name, path, answer.StatusCode, before, status)
 			}
-			if len(h.Values("Content-Security-Policy")) != 1 || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || name != "node" && h.Get("Set-Cookie") != "" {
+			if len(h.Values("Content-Security-Policy")) != 1 || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Frame-Options") != "DENY" || h.Get("Set-Cookie") != "" {
 				t.Errorf("%s%s: %v", name, path, h)
 			}
 		}
