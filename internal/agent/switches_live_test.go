@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/proof/scratch"
 	"github.com/berth-project/berth/internal/value/cpuset"
@@ -203,7 +204,7 @@ func TestLiveSidesKeepToTheirCores(t *testing.T) {
 		t.Error("one side did not run at all: nothing is measured")
 	}
 	if len(moments) > 0 {
-		t.Errorf("%d moments on a core of the other side, the first of them: %s\nstatus %s", len(moments), moments[0], p.get("/api/v1/status"))
+		t.Errorf("%d moments on a core of the other side, the first of them: %s\nstatus %s", len(moments), moments[0], p.get(window.ViewPath))
 	}
 }
 

@@ -102,10 +102,14 @@ func rowOf(w *view.Workload, before *capability.Quota, pools []capability.Pool) 
 	if before == nil || before.Periods > q.Periods {
 		before = &capability.Quota{} // since the group was made
 	}
-	r.throttled = share(q.Throttled-before.Throttled, q.Periods-before.Periods)
-	r.above = share(q.Above-before.Above, q.Periods-before.Periods)
+	r.throttled = share(rise(before.Throttled, q.Throttled), q.Periods-before.Periods)
+	r.above = share(rise(before.Above, q.Above), q.Periods-before.Periods)
 	return r
 }
+
+// rise returns how much a counter rose. A counter that fell is of another group: of a group that was made again, or of
+// fewer groups above.
+func rise(before, now uint64) uint64 { return now - min(before, now) }
 
 // stateOf returns a workload's state in a word: its pool if it asks for nothing.
 func stateOf(w *view.Workload, pools []capability.Pool) string {

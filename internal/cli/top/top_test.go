@@ -396,3 +396,23 @@ func TestThrottlingText(t *testing.T) {
 		}
 	}
 }
+
+// TestThrottlingOfAnotherGroup checks that counters that fell show no share: the group was made again, or has fewer
+// groups above.
+func TestThrottlingOfAnotherGroup(t *testing.T) {
+	before := capability.Quota{Periods: 100, Throttled: 50, Above: 40}
+	for name, tt := range map[string]struct {
+		now              capability.Quota
+		throttled, above float64
+	}{
+		"the same group":     {capability.Quota{Periods: 110, Throttled: 55, Above: 41}, 0.5, 0.1},
+		"it ran longer":      {capability.Quota{Periods: 120, Throttled: 2, Above: 1}, 0, 0},
+		"it ran for a while": {capability.Quota{Periods: 20, Throttled: 2, Above: 1}, 0.1, 0.05},
+		"fewer groups above": {capability.Quota{Periods: 110, Throttled: 55, Above: 3}, 0.5, 0},
+	} {
+		w := view.Workload{Quota: &tt.now}
+		if r := rowOf(&w, &before, nil); r.throttled != tt.throttled || r.above != tt.above {
+			t.Errorf("%s: %v throttled, %v above", name, r.throttled, r.above)
+		}
+	}
+}

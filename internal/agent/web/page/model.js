@@ -91,7 +91,7 @@ export class Model {
       const last = past.at(-1);
       const again = last && last.q.periods <= q.periods; // else the group was made again
       const periods = again ? q.periods - last.q.periods : 0;
-      const share = (key) => (periods ? Math.min((q[key] - last.q[key]) / periods, 1) : 0);
+      const share = (key) => (periods ? Math.min(Math.max(q[key] - last.q[key], 0) / periods, 1) : 0);
       past.push({ at, q, ran: periods > 0, throttled: share('throttledPeriods'), above: share('throttledPeriodsAbove') });
       const room = w.name === this.long ? longest : kept;
       if (past.length > room) past.splice(0, past.length - room);
