@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,20 @@ func TestPagesTaken(t *testing.T) {
 		if _, _, err := PagesTaken(host(t, "proc/vmstat", content)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", content, err)
 		}
+	}
+}
+
+func TestSwitchesDone(t *testing.T) {
+	if got, err := SwitchesDone(host(t, statFile, "cpu  1 2 3\nintr 9 9\nctxt 3000000123\nbtime 7\n")); err != nil || got != 3_000_000_123 {
+		t.Errorf("%d, %v", got, err)
+	}
+	for _, content := range []string{"", "cpu  1 2 3\n", "ctxt\n", "ctxt x\n", "ctxt -1\n"} {
+		if got, err := SwitchesDone(host(t, statFile, content)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: %d, %v", content, got, err)
+		}
+	}
+	if _, err := SwitchesDone(host(t, "", "")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
 	}
 }
 

@@ -112,3 +112,24 @@ func parseCPUs(text string) ([]unit.CPUSpent, error) {
 	}
 	return all, nil
 }
+
+// SwitchesDone returns how often the CPUs of the machine have changed between tasks since boot: the line "ctxt" of
+// /proc/stat.
+func SwitchesDone(root *hostfs.Root) (uint64, error) {
+	data, err := root.ReadFile(statFile)
+	if err != nil {
+		return 0, fmt.Errorf("context switches: %w", err)
+	}
+	for line := range strings.Lines(string(data)) {
+		text, found := strings.CutPrefix(line, "ctxt ")
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("context switches, line %q of %s: %w", line, root.Join(statFile), ErrMalformed)
+		}
+		return n, nil
+	}
+	return 0, fmt.Errorf("context switches, no line ctxt in %s: %w", root.Join(statFile), ErrMalformed)
+}
