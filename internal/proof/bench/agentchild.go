@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 
@@ -162,7 +163,8 @@ const filesPrefix = "berth-agent-"
 func SweepFiles() error { return Sweep(filesPrefix, os.RemoveAll) }
 
 // Sweep calls remove for each directory of the temporary directory whose name is the prefix, the process id of its owner,
-// a dash and more, and whose owner no longer exists.
+// a dash and more, and whose owner no longer exists. It leaves the directories of other users: their content is not this
+// program's.
 func Sweep(prefix string, remove func(dir string) error) error {
 	left, err := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*-*"))
 	if err != nil {
@@ -174,11 +176,20 @@ func Sweep(prefix string, remove func(dir string) error) error {
 		if _, err := os.Stat("/proc/" + owner); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if info, err := os.Lstat(dir); err != nil || !isOwn(info) {
+			continue
+		}
 		if err := remove(dir); err != nil {
 			errs = append(errs, fmt.Errorf("sweep: %w", err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// isOwn reports whether a file is a directory of this user.
+func isOwn(info fs.FileInfo) bool {
+	stat, is := info.Sys().(*syscall.Stat_t)
+	return is && info.IsDir() && int(stat.Uid) == os.Geteuid()
 }
 
 // PID returns the agent's process id.

@@ -42,4 +42,6 @@
 //
 // Servers, abusers and the agent are this program under hidden or public subcommands (/proc/self/exe), in groups of
 // package scratch. They end when their standard input closes, so that none outlives a killed benchmark.
+//
+// A host profile outlives one: [Tuning] applies it with a deadline, and a later run undoes what a killed one left.
 package bench

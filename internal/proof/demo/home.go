@@ -49,7 +49,7 @@ func OpenHome(ctx context.Context, root *hostfs.Root) (*Home, error) {
 		h.Place.Parent = h.scope.group
 	}
 	_, err = scratch.Sweep(host, h.Place.Parent, bench.Prefix)
-	if err = errors.Join(err, bench.SweepFiles(), bench.Sweep(tunePrefix, sweepTune)); err != nil {
+	if err = errors.Join(err, bench.SweepFiles(), bench.SweepTunings()); err != nil {
 		return nil, errors.Join(fmt.Errorf("sweep: %w", err), h.Close())
 	}
 	return h, nil

@@ -3,10 +3,8 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"time"
 
 	"github.com/berth-project/berth/internal/proof/bench"
 )
@@ -18,22 +16,19 @@ const (
 	tunedKnob = "sysctl.vm.stat_interval"
 )
 
-// tunePrefix, followed by the owner's process id, begins the names of the temporary directories of this part.
-const tunePrefix = "berth-demo-tune-"
-
 // tune plans a built-in profile, and applies, verifies and undoes one of its own.
 type tune struct {
 	Options
 
-	dir   string
-	proof proof
+	tuning *bench.Tuning
+	proof  proof
 }
 
 func (p *tune) lacks() string { return p.Profile }
 
 func (p *tune) show(ctx context.Context, r *Report) (lacks string, err error) {
-	if p.dir, err = os.MkdirTemp("", fmt.Sprintf("%s%d-", tunePrefix, os.Getpid())); err != nil {
-		return "", fmt.Errorf("files of the demo: %w", err)
+	if p.tuning, err = bench.OpenTuning(); err != nil {
+		return "", err
 	}
 	p.proof.host = p.Home.Place.Host
 	if err := p.proof.watchFile(tunedFile); err != nil || len(p.proof.files) == 0 {
@@ -43,19 +38,17 @@ func (p *tune) show(ctx context.Context, r *Report) (lacks string, err error) {
 	if p.proof.files[0].Before == want {
 		want = "5"
 	}
-	profile := "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: demo}\nspec:\n  settings: {" + tunedKnob + ": " + want + "}\n"
-	config := "workloadDir: " + p.dir + "\nstateDir: " + filepath.Join(p.dir, "state") + "\n"
-	err = errors.Join(os.WriteFile(p.config(), []byte(config), 0o600), os.WriteFile(filepath.Join(p.dir, "demo.yaml"), []byte(profile), 0o600))
+	profile, err := p.tuning.Write("demo", "apiVersion: berth.dev/v1alpha1\nkind: Profile\nmetadata: {name: demo}\nspec:\n  settings: {"+tunedKnob+": "+want+"}\n")
 	if err != nil {
-		return "", fmt.Errorf("files of the demo: %w", err)
+		return "", err
 	}
 	table := Part{Capability: "tune", Header: []string{"KNOB", "BEFORE", "APPLIED", "BERTH TUNE VERIFY"}}
 	p.Progress("tune: plan of the profile balanced")
-	if table.Title, err = plan(ctx); err != nil {
+	if table.Title, err = p.plan(ctx); err != nil {
 		return "", err
 	}
 	p.Progress("tune: apply and verify")
-	if _, err := bench.Command(ctx, "tune", "apply", filepath.Join(p.dir, "demo.yaml"), "--config", p.config(), "--confirm", "1m"); err != nil {
+	if err := p.tuning.Apply(ctx, profile, time.Minute); err != nil {
 		return fmt.Sprintf("%s cannot be written here: %v", tunedFile, err), nil
 	}
 	if err := p.proof.during(); err != nil {
@@ -67,16 +60,14 @@ func (p *tune) show(ctx context.Context, r *Report) (lacks string, err error) {
 	}
 	table.Rows = [][]string{{tunedKnob, p.proof.files[0].Before, p.proof.files[0].During, verified}}
 	r.Parts = append(r.Parts, table)
-	err = p.back(ctx)
+	err = p.back()
 	r.Files = append(r.Files, p.proof.changed()...)
 	return "", err
 }
 
-func (p *tune) config() string { return filepath.Join(p.dir, "agent.yaml") }
-
 // plan says what the profile balanced would do.
-func plan(ctx context.Context) (string, error) {
-	said, err := bench.Command(ctx, "tune", "plan", "balanced", "-o", "json")
+func (p *tune) plan(ctx context.Context) (string, error) {
+	said, err := p.tuning.Plan(ctx, "balanced")
 	if err != nil {
 		return "", err
 	}
@@ -103,7 +94,7 @@ func plan(ctx context.Context) (string, error) {
 
 // verify returns the state of the setting.
 func (p *tune) verify(ctx context.Context) (string, error) {
-	said, err := bench.Command(ctx, "tune", "verify", "--config", p.config(), "-o", "json")
+	said, err := p.tuning.Verify(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -115,8 +106,8 @@ func (p *tune) verify(ctx context.Context) (string, error) {
 }
 
 // back rolls the profile back and reads the file.
-func (p *tune) back(ctx context.Context) error {
-	if _, err := bench.Command(ctx, "tune", "rollback", "--config", p.config()); err != nil {
+func (p *tune) back() error {
+	if err := p.tuning.Undo(); err != nil {
 		return err
 	}
 	return p.proof.after()
@@ -124,22 +115,8 @@ func (p *tune) back(ctx context.Context) error {
 
 // close rolls back what an interrupt left, also when the context has ended.
 func (p *tune) close() error {
-	if p.dir == "" {
+	if p.tuning == nil {
 		return nil
 	}
-	return sweepTune(p.dir)
-}
-
-// sweepTune rolls back the profile of a demonstration, and removes its files.
-func sweepTune(dir string) error {
-	config := filepath.Join(dir, "agent.yaml")
-	if _, err := os.Stat(config); err == nil {
-		if _, err := bench.Command(context.Background(), "tune", "rollback", "--config", config); err != nil {
-			return fmt.Errorf("clean up: %w", err)
-		}
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("clean up: %w", err)
-	}
-	return nil
+	return p.tuning.Close()
 }
