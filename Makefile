@@ -203,7 +203,7 @@ verify-cluster: deps programs ## the scheduler and the agents' side with faults,
 verify-timing: check-go ## what judges by the clock; on a quiet machine
 	@GO='$(GO)' tools/deps.sh all
 	$(SUITE) ./internal/proof/bench -- -timeout 4h
-	BERTH_SEEDS=require $(SUITE) ./internal/proof/seeds -- -timeout 4h -run '^TestSeedPrograms$$'
+	BERTH_SEEDS=require $(SUITE) ./internal/proof/seeds -- -timeout 4h -run '^TestSeed(Programs|Profiles)$$'
 	$(SUITE) $(LIVE_TESTS) -- -timeout 4h -p 1 -run '$(TIMED)'
 
 .PHONY: verify-properties

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/internal/intent/manifest"
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/demo"
@@ -26,7 +27,7 @@ measured figures beside the printed ones, with intervals:
   nginx    requests to nginx on any CPUs, pinned, and on CPUs far from each other
   cal-pi   digits of Pi on 3,000 threads: pinned, with static-burst, with the limit only
   apache   a server that compresses files under a limit: limit, burst, no limit
-  profiles not measured: the document names no load; berth tune bench takes yours
+  profiles a server beside hogs: no profile, the document's settings, low-latency
   online   a server beside hogs, as berth bench interference
   redis    Redis on local, remote, mixed and moved pages, as berth bench locality --redis
 
@@ -36,7 +37,12 @@ programs are those of Debian's packages nginx, wrk, apache2-bin, redis-server an
 redis-tools; the command installs nothing. With --out it writes the raw data,
 summary.json, a table (seeds.md) and a chart (seeds.svg).
 
-On two CPUs the full run takes about half an hour, and --quick five minutes. The exit code
+profiles applies each profile for its arm only, and undoes it after the arm, an error or
+Ctrl-C. If the command is killed, the profile's deadline undoes it, or the next berth
+bench; the command prints how to undo it at once. It applies no profile where one is
+applied already (berth tune list). Its load is Berth's own: the document names none.
+
+On two CPUs the full run takes about half an hour, and --quick six minutes. The exit code
 is 3 if this machine can have none of the experiments.`,
 		Example: `  berth bench seeds --out DIR
   berth bench seeds apache cal-pi --quick`,
@@ -49,6 +55,8 @@ is 3 if this machine can have none of the experiments.`,
 				run := o
 				run.Place, run.Machine, run.Root, run.Progress, run.Names = home.Place, machine, root, progressTo(cmd.ErrOrStderr()), args
 				run.Place.Threshold = *threshold
+				run.Note = func(text string) { printNote(cmd, "%s", text) }
+				run.Profile = profileHere(cmd)
 				run.Fill()
 				return measureSeeds(cmd, format, run)
 			})
@@ -60,6 +68,15 @@ is 3 if this machine can have none of the experiments.`,
 	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 5, quick 3)")
 	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 15s, quick 5s)")
 	return cmd
+}
+
+// profileHere says why no profile may be applied on this host, "" for no reason.
+func profileHere(cmd *cobra.Command) string {
+	cfg, _, err := findState(cmd, manifest.DefaultConfigPath)
+	if err != nil {
+		return err.Error()
+	}
+	return whyNoProfile(cfg.StateDir)
 }
 
 // checkSeeds refuses names of no experiment.

@@ -103,11 +103,20 @@ func demoLimits(cmd *cobra.Command, o *demo.Options) error {
 			}
 		}
 	}
-	record, is, err := tuner.Load(filepath.Join(cfg.StateDir, tuner.Subdir))
-	if is || err != nil {
-		o.Profile = fmt.Sprintf("the profile %s is applied (berth tune list)", record.Profile.Name)
-	}
+	o.Profile = whyNoProfile(cfg.StateDir)
 	return nil
+}
+
+// whyNoProfile says why no profile may be applied for a while, "" for no reason: a profile is on record.
+func whyNoProfile(stateDir string) string {
+	record, is, err := tuner.Load(filepath.Join(stateDir, tuner.Subdir))
+	switch {
+	case err != nil:
+		return err.Error()
+	case is:
+		return fmt.Sprintf("the profile %s is applied (berth tune list)", record.Profile.Name)
+	}
+	return ""
 }
 
 func demoOptions(home *demo.Home, machine bench.Machine, duration time.Duration) demo.Options {

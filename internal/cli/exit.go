@@ -82,7 +82,7 @@ func unsupportedClasses() []error {
 
 func differsClasses() []error {
 	return []error{
-		ErrDiffers, ErrHeld, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
+		ErrDiffers, ErrHeld, bench.ErrNotUndone, journal.ErrLocked, agent.ErrLeftBehind, apply.ErrChanged,
 		tuner.ErrApplied, tuner.ErrNotApplied, tuner.ErrHeld, tuner.ErrLeft, tuner.ErrMems, tuner.ErrDied, tuner.ErrUnwritten,
 		tuner.ErrChosen, tuner.ErrPending, cgroupfile.ErrForeign, cgroupfile.ErrOccupied, restoration.ErrNotRestored, relocation.ErrUnfinished,
 	}

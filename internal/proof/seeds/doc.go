@@ -7,4 +7,6 @@
 //
 // Where the machine lacks what an experiment needs, such as a second NUMA node, the report has the reason instead of a
 // figure. The programs are those of Debian's packages; this package installs and downloads nothing.
+//
+// A host profile is applied for its arm only. If it cannot be undone, no further experiment runs.
 package seeds

@@ -24,8 +24,10 @@ type Measured struct {
 	Experiment
 
 	// Ours describes the load on this machine, Why says why nothing was measured. One of them is "".
-	Ours    string   `json:"measuredLoad"`
-	Why     string   `json:"notMeasured"`
+	Ours string `json:"measuredLoad"`
+	Why  string `json:"notMeasured"`
+	// Notes are about the arms on this machine.
+	Notes   []string `json:"notes,omitempty"`
 	Results []Result `json:"results"`
 }
 
@@ -34,6 +36,8 @@ type Result struct {
 	Figure
 
 	Arms []ArmResult `json:"arms"`
+	// Why says why this machine cannot show the figure, "" if it can.
+	Why string `json:"notMeasured,omitempty"`
 	// Verdict compares the change of the treated arm with the document's.
 	Verdict Verdict `json:"verdict"`
 }
@@ -63,6 +67,8 @@ const (
 	Noisy Verdict = "not resolvable"
 	// Open means that there is no interval.
 	Open Verdict = "no interval"
+	// Unmeasured means that this machine cannot show the figure.
+	Unmeasured Verdict = "not measurable here"
 )
 
 // mostNoise is how far the two runs of the first arm may differ.
@@ -83,6 +89,7 @@ func newMeasured(e Experiment) Measured {
 func (m *Measured) summarize(runs []repetition) {
 	for i := range m.Results {
 		r := &m.Results[i]
+		r.Why = r.lacks(runs)
 		for _, arm := range m.Arms {
 			r.Arms = append(r.Arms, r.summary(runs, arm, m.Arms[0]))
 		}
@@ -90,9 +97,24 @@ func (m *Measured) summarize(runs []repetition) {
 	m.judge()
 }
 
+// lacks returns why one of the runs does not have the figure, "" if all have it.
+func (r *Result) lacks(runs []repetition) string {
+	for _, run := range runs {
+		for _, values := range run {
+			if why := values.Lacks[r.Name]; why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
 // summary compares an arm with the first arm.
 func (r *Result) summary(runs []repetition, arm, first string) ArmResult {
 	result := ArmResult{Arm: arm}
+	if r.Why != "" {
+		return result
+	}
 	if r.Quantile > 0 {
 		var pairs []load.Pair
 		var all []load.Sample
@@ -137,7 +159,9 @@ func (m *Measured) judge() {
 				noise = a.Ratio
 			}
 		}
-		r.Verdict = verdict(r.Figure, treated, noise)
+		if r.Verdict = verdict(r.Figure, treated, noise); r.Why != "" {
+			r.Verdict = Unmeasured
+		}
 	}
 }
 

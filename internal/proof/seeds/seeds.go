@@ -29,6 +29,10 @@ type Options struct {
 	Names []string
 	// Duration is the load time of one arm.
 	Duration time.Duration
+	// Profile says why no host profile may be applied here, such as another profile on record, "" for no reason.
+	Profile string
+	// Note is called with what a user must know even if the run is killed or interrupted; it may be nil.
+	Note func(string)
 	// Open opens an experiment elsewhere than on this host, such as in pods of a cluster. Its error is bench.ErrMissing
 	// where that place cannot have the experiment. If Open is nil, Run opens each experiment here.
 	Open func(ctx context.Context, name string) (Opened, error)
@@ -54,8 +58,9 @@ type Arm struct {
 
 // Values are the results of one arm of one repetition.
 type Values struct {
-	// Of has each figure by its name.
-	Of map[string]float64
+	// Of has each figure by its name, and Lacks says of other figures why they cannot be measured here.
+	Of    map[string]float64
+	Lacks map[string]string
 	// Samples are the requests, for figures that are quantiles of them.
 	Samples []load.Sample
 	// Raw is the output of the program that measured, "" for none.
@@ -67,11 +72,10 @@ var ErrNothing = errors.New("no experiment can be measured on this machine")
 
 // Run measures the experiments and returns the report. Everything that it made is gone when it returns, also when ctx
 // ends, which is an error. An experiment that this machine cannot have, or that fails, gets a reason. The report is
-// complete also with an error: that of the failed experiments, or ErrNothing if this machine can have none.
+// complete also with an error: that of the failed experiments, or ErrNothing if this machine can have none. After an error
+// that matches bench.ErrNotUndone no further experiment runs.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
+	o.silence()
 	if o.Out != "" {
 		if err := os.MkdirAll(o.Out, 0o755); err != nil {
 			return nil, fmt.Errorf("bench seeds: %w", err)
@@ -92,11 +96,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		case isMissing(err):
 			measured.Why, missing = err.Error(), append(missing, err)
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("experiment %s: %w", e.Name, ctx.Err())
+			return nil, fmt.Errorf("experiment %s: %w", e.Name, errors.Join(ctx.Err(), leftover(err)))
 		case err != nil:
 			measured.Why, failed = "it failed: "+err.Error(), append(failed, fmt.Errorf("experiment %s: %w", e.Name, err))
 		}
 		r.Experiments = append(r.Experiments, measured)
+		if leftover(err) != nil {
+			break // The others would measure a host that this one changed.
+		}
 	}
 	err = errors.Join(append(failed, r.write(o.Out))...)
 	if err == nil && len(missing) == len(r.Experiments) {
@@ -105,9 +112,27 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, err
 }
 
-// isMissing reports whether an error says that the machine lacks something, and nothing failed.
+// silence sets the functions that are nil.
+func (o *Options) silence() {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if o.Note == nil {
+		o.Note = func(string) {}
+	}
+}
+
+// isMissing reports whether an error says that the machine lacks something, and the host is as before.
 func isMissing(err error) bool {
-	return errors.Is(err, bench.ErrMissing) || errors.Is(err, kernel.ErrNotSupported)
+	return leftover(err) == nil && (errors.Is(err, bench.ErrMissing) || errors.Is(err, kernel.ErrNotSupported))
+}
+
+// leftover returns an error that says that the host is not as before, nil for other errors.
+func leftover(err error) error {
+	if errors.Is(err, bench.ErrNotUndone) {
+		return err
+	}
+	return nil
 }
 
 // experiment measures one experiment.
@@ -115,7 +140,7 @@ func (o Options) experiment(ctx context.Context, h host, e Experiment) (m Measur
 	m = newMeasured(e)
 	open := o.Open
 	switch {
-	case e.Treated == "", open == nil && e.measure != nil: // no arms are known, or they are those of another benchmark
+	case open == nil && e.measure != nil:
 		return e.measure(h, ctx, m)
 	case open == nil:
 		open = func(ctx context.Context, _ string) (Opened, error) { return e.open(h, ctx) }

@@ -5,15 +5,19 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/intent/manifest"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/test/plain"
@@ -40,6 +44,9 @@ func invented(a Arm, times float64) Values {
 		for _, f := range e.Figures {
 			if e.Name == a.Experiment {
 				v.Of[f.Name] = f.Before * times * (1 + 0.01*float64(a.Repetition))
+			}
+			if f.Name == Traffic {
+				v.Lacks = map[string]string{Traffic: "this machine lacks a second NUMA node"}
 			}
 		}
 	}
@@ -77,7 +84,7 @@ func TestReport(t *testing.T) {
 		Root:    machine(t), Duration: 12 * time.Second,
 		Open: elsewhere(func(a Arm) (Values, error) {
 			order = append(order, fmt.Sprintf("%s %d %s", a.Experiment, a.Repetition, a.Name))
-			times, differs := map[string]float64{Pinned: 0.9, StaticBurst: 0.8, Burst: 0.5, Unlimited: 0.45, Scattered: 1.5}[a.Name]
+			times, differs := map[string]float64{Pinned: 0.9, StaticBurst: 0.8, Burst: 0.5, Unlimited: 0.45, Scattered: 1.5, AsPrinted: 1.1, LowLatency: 0.7}[a.Name]
 			if !differs {
 				times = 1
 			}
@@ -130,6 +137,116 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
+// plan is a plan of berth tune with a setting that the host takes, and another.
+const plan = `{"settings": [
+	{"knob": "sysctl.kernel.sched_autogroup_enabled", "now": "1", "want": "0", "support": "settable"},
+	{"knob": "sysctl.kernel.sched_latency_ns", "want": "4000000", "support": "absent", "why": "no sysctl since Linux 5.13"}]}`
+
+// TestPlanned: the arm as printed has what the host takes, and the notes name what it refuses.
+func TestPlanned(t *testing.T) {
+	p, err := readPlan(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := manifest.ParseProfile("as-printed", []byte(p.profile()))
+	if err != nil || len(file.Profile.Spec.Settings) != 1 {
+		t.Errorf("error %v, profile %s", err, p.profile())
+	}
+	want := []string{
+		"arm as printed has 1 of the document's 2 settings: sysctl.kernel.sched_autogroup_enabled: 0",
+		"refused here: sysctl.kernel.sched_latency_ns: 4000000: no sysctl since Linux 5.13",
+	}
+	m := newMeasured(Experiment{Name: "profiles", Figures: []Figure{{Name: Traffic, Before: 2, After: 1}}, Remark: "the remark"})
+	m.Notes = p.notes()
+	m.Results[0].Why = "one node"
+	if diff := cmp.Diff(append(want, "traffic between nodes is not measurable here: one node", "the remark"), m.notes()); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	r := &Report{Experiments: []Measured{m}}
+	var table, markdown strings.Builder
+	if err := errors.Join(WriteTable(&table, r), WriteMarkdown(&markdown, r)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{table.String(), markdown.String()} {
+		if !strings.Contains(text, want[1][1:]) {
+			t.Errorf("no setting is refused:\n%s", text)
+		}
+	}
+	_, err = readPlan(strings.ReplaceAll(plan, "settable", "readOnly"))
+	if !errors.Is(err, bench.ErrMissing) || !strings.Contains(err.Error(), "no sysctl since Linux 5.13") {
+		t.Errorf("error %v of a host that takes no setting", err)
+	}
+	if _, err := readPlan("berth: no"); err == nil {
+		t.Error("a plan that is none")
+	}
+}
+
+// TestProfilesLeaveOthers: where a profile is on record, no file is made and no command runs.
+func TestProfilesLeaveOthers(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	r, err := Run(t.Context(), Options{
+		Options: bench.Options{Repetitions: 2}, Root: machine(t), Duration: time.Second, Names: []string{"profiles"},
+		Profile: "the profile balanced is applied",
+	})
+	if !errors.Is(err, ErrNothing) || !errors.Is(err, bench.ErrMissing) || !strings.Contains(r.Experiments[0].Why, "the profile balanced is applied") {
+		t.Errorf("error %v, report %+v", err, r)
+	}
+}
+
+// TestLeftover: nothing is measured on a host that an experiment left changed, whatever else it lacked.
+func TestLeftover(t *testing.T) {
+	o := Options{
+		Options: bench.Options{Repetitions: 1}, Root: machine(t), Duration: time.Second, Names: []string{"profiles", "cal-pi", "apache"},
+		Open: elsewhere(func(a Arm) (Values, error) {
+			if a.Experiment == "apache" {
+				return Values{}, errors.Join(bench.ErrMissing, bench.ErrNotUndone)
+			}
+			return invented(a, 1), nil
+		}),
+	}
+	r, err := Run(t.Context(), o)
+	if !errors.Is(err, bench.ErrNotUndone) || len(r.Experiments) != 2 || !strings.HasPrefix(r.Experiments[1].Why, "it failed: ") {
+		t.Errorf("error %v, report %+v", err, r)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	o.Names = []string{"apache"}
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) || !errors.Is(err, bench.ErrNotUndone) {
+		t.Errorf("error %v after an interrupt", err)
+	}
+}
+
+// TestLook has the counters of two moments ten seconds apart, on machines with and without files.
+func TestLook(t *testing.T) {
+	nodes := make([]topology.Node, 2)
+	read := func(nodes []topology.Node, files map[string]string) look {
+		h := plain.New(t)
+		for name, text := range files {
+			h.Write(name, text)
+		}
+		return host{Options{Root: h.Root()}, &topology.Topology{Nodes: nodes}}.look()
+	}
+	first := read(nodes, map[string]string{"proc/stat": "cpu0 100 0 0 100 0 0 0 0\nctxt 1000\n", "proc/vmstat": "numa_other 10\n"})
+	then := read(nodes, map[string]string{"proc/stat": "cpu0 500 0 0 600 0 0 0 100\nctxt 31000\n", "proc/vmstat": "numa_other 1010\n"})
+	then.at = first.at + 10*time.Second
+	traffic := 1000 * float64(os.Getpagesize()) / 1e6 / 10
+	if diff := cmp.Diff(map[string]float64{CPUUse: 40, Switches: 3000, Traffic: traffic}, then.since(first).Of); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+	for name, c := range map[string]struct {
+		look  look
+		lacks []string
+	}{
+		"one node": {read(nil, map[string]string{"proc/stat": "cpu0 1 0 0 1 0 0 0 0\nctxt 1\n", "proc/vmstat": ""}), []string{Traffic}},
+		"no files": {read(nodes, nil), []string{CPUUse, Switches, Traffic}},
+	} {
+		v := then.since(c.look)
+		if got := slices.Sorted(maps.Keys(v.Lacks)); !slices.Equal(got, slices.Sorted(slices.Values(c.lacks))) || len(v.Of) != 3-len(got) {
+			t.Errorf("%s: %+v lacks %q, want %q", name, v.Of, got, c.lacks)
+		}
+	}
+}
+
 // TestFailures: a failed experiment spoils no other, a machine that can have none says why, an interrupt ends the run.
 func TestFailures(t *testing.T) {
 	broken := errors.New("broken")
@@ -149,8 +266,8 @@ func TestFailures(t *testing.T) {
 	if !errors.Is(err, broken) || errors.Is(err, ErrNothing) || !strings.Contains(r.Experiments[0].Why, "it failed: ") || r.Experiments[1].Why != "" {
 		t.Errorf("error %v, report %+v", err, r)
 	}
-	r, err = run(ctx, fmt.Errorf("%w a third CPU", bench.ErrMissing), "nginx", "redis", "online", "profiles")
-	if !errors.Is(err, ErrNothing) || !errors.Is(err, bench.ErrMissing) || len(r.Experiments) != 4 {
+	r, err = run(ctx, fmt.Errorf("%w a third CPU", bench.ErrMissing), "nginx", "redis", "online")
+	if !errors.Is(err, ErrNothing) || !errors.Is(err, bench.ErrMissing) || len(r.Experiments) != 3 {
 		t.Errorf("error %v, report %+v", err, r)
 	}
 	for _, m := range r.Experiments {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/proof/bench"
@@ -21,8 +22,8 @@ func WriteTable(w io.Writer, r *Report) error {
 		p.Line("document: %s", m.Load)
 		p.Line("%s", m.here())
 		p.Table([]string{"FIGURE", "ARM", "VALUE", "TO THE FIRST", "95 %", "VERDICT"}, m.lines())
-		if m.Remark != "" {
-			p.Line("note: %s", m.Remark)
+		for _, note := range m.notes() {
+			p.Line("note: %s", note)
 		}
 	}
 	return p.Err()
@@ -46,9 +47,9 @@ func WriteMarkdown(w io.Writer, r *Report) error {
 		for _, row := range rows {
 			p.Line("| %s |", strings.Join(row, " | "))
 		}
-		if m.Remark != "" {
+		for _, note := range m.notes() {
 			p.Line("")
-			p.Line("%s.", upper(m.Remark))
+			p.Line("%s.", upper(note))
 		}
 	}
 	return p.Err()
@@ -63,6 +64,20 @@ func (m Measured) here() string {
 		return "not measured here: " + first
 	}
 	return "here: " + cmp.Or(m.Ours, "as in the document")
+}
+
+// notes returns what a reader should know: of this machine first, then of the document.
+func (m Measured) notes() []string {
+	notes := slices.Clone(m.Notes)
+	for _, r := range m.Results {
+		if r.Why != "" {
+			notes = append(notes, fmt.Sprintf("%s is not measurable here: %s", r.Name, r.Why))
+		}
+	}
+	if m.Remark != "" {
+		notes = append(notes, m.Remark)
+	}
+	return notes
 }
 
 // lines returns a line for each printed state and each arm of each figure.

@@ -10,11 +10,6 @@ import (
 	"github.com/berth-project/berth/internal/proof/load"
 )
 
-// profiles measures nothing: the document names no load.
-func (h host) profiles(_ context.Context, m Measured) (Measured, error) {
-	return m, fmt.Errorf("%w a load of the document: berth tune bench PROFILE -- COMMAND compares a profile under a load of yours", bench.ErrMissing)
-}
-
 // online measures a server beside hogs, as bench interference does.
 func (h host) online(ctx context.Context, m Measured) (Measured, error) {
 	o := bench.InterferenceOptions{Root: h.Root, LoadOptions: bench.LoadOptions{

@@ -53,7 +53,7 @@ func TestSeedPods(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"profiles": "this machine lacks a load of the document: berth tune bench PROFILE -- COMMAND compares a profile under a load of yours",
+		"profiles": "this machine lacks pods for this experiment: berth bench seeds profiles measures it without a cluster",
 	}
 	if b.numa < 2 {
 		want["redis"] = "this machine lacks a second NUMA node with CPUs and memory"
