@@ -11,7 +11,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
@@ -41,10 +43,11 @@ spec:
   - {name: app, image: "berth-burn:1", imagePullPolicy: IfNotPresent, args: [spin, "4"], resources: {requests: {cpu: 5m}}}
 `
 
-// isolation runs both Deployments on the node while an administrator gives offline work its own cores. It starts with
+// isolation runs the Deployments on the node while an administrator gives offline work its own cores. It starts with
 // one core, so that the boundary does not move and every container's first CPUs can be checked, also after a kill of
 // the kubelet, and after one of the agent. Then a pod borrows CPUs, the boundary follows a load, and offline work gets a
-// larger guarantee. In the end all containers must have all CPUs. Offline pods yield all the time, and no longer.
+// larger guarantee. In the end all containers must have all CPUs. Offline pods yield all the time, and no longer, except
+// the pod with an annotation of its own.
 func (s *second) isolation(t *testing.T) {
 	defer func() {
 		s.isolate(t, "")
@@ -59,9 +62,11 @@ func (s *second) isolation(t *testing.T) {
 		}
 		return ""
 	})
-	s.manifest(t, "both-sides.yaml", fmt.Sprintf(deployment, "online", replicas, "LS", vmName)+fmt.Sprintf(deployment, "offline", replicas, "BE", vmName))
+	s.manifest(t, "both-sides.yaml", bothSides(vmName))
 	s.apart(t, "offline work came", cores, 1)
-	s.rightFromTheFirst(t, func(p *v1.Pod) bool { return p.Labels["app"] == "offline" })
+	s.rightFromTheFirst(t, isOffline)
+	s.precedence(t, true)
+	s.annotated(t)
 
 	there := s.pods(t)
 	s.sh(t, "systemctl kill --signal=KILL kubelet.service")
@@ -75,11 +80,11 @@ func (s *second) isolation(t *testing.T) {
 	}
 	s.apart(t, "the kubelet came back", cores, 1)
 	s.rightFromTheFirst(t, func(p *v1.Pod) bool { return there[p.Name] == nil })
-	s.yields(t, true)
+	s.precedence(t, true)
 
 	s.sh(t, killAgent)
 	s.apart(t, "the agent came back", cores, 1)
-	s.yields(t, true)
+	s.precedence(t, true)
 
 	s.borrows(t, cores)
 	s.follows(t, cores)
@@ -88,7 +93,7 @@ func (s *second) isolation(t *testing.T) {
 	s.apart(t, "offline work has more", cores, 3)
 
 	s.isolate(t, "")
-	s.yields(t, false)
+	s.precedence(t, false)
 	s.eventually(t, "all have all CPUs", func() string {
 		for _, r := range s.residents(t) {
 			if r.ours && r.mask != s.online(t) {
@@ -116,35 +121,67 @@ const killAgent = `for p in /proc/[0-9]*; do
   read -r name <$p/comm && [ "$name" = berth ] && grep -qa "^berth.agent" $p/cmdline && kill -KILL ${p#/proc/}
 done 2>/dev/null; true`
 
-// yields waits until the kernel has all pods of the offline Deployment as idle groups, or none, and no group of the
-// kubelet above them: the kubelet could not write its weight then.
-func (s *second) yields(t *testing.T, idle bool) {
+// precedence waits until the groups of the pods yield on a CPU as they should while an administrator asks for that, or
+// does not. No group of the kubelet above them may yield: the kubelet could not write its weight then.
+func (s *second) precedence(t *testing.T, asked bool) {
 	t.Helper()
-	want := "0"
-	if idle {
-		want = "1"
+	all := s.pods(t)
+	if len(all) != ofBothSides {
+		t.Fatalf("%d pods, want %d", len(all), ofBothSides)
 	}
-	seen := 0
-	for name, p := range s.pods(t) {
-		if p.Labels["app"] != "offline" {
-			continue
-		}
-		seen++
-		uid := strings.ReplaceAll(string(p.UID), "-", "_")
-		s.eventually(t, fmt.Sprintf("%s with cpu.idle %s", name, want), func() string {
-			if has := s.sh(t, fmt.Sprintf("cat /sys/fs/cgroup/kubepods.slice/*/*-pod%s.slice/cpu.idle", uid)); has != want {
-				return "it is " + has
-			}
-			return ""
-		})
-	}
-	if seen == 0 {
-		t.Error("there is no offline pod")
+	for _, p := range all {
+		s.yields(t, p, wantIdle(p, asked))
 	}
 	if has := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/cpu.idle /sys/fs/cgroup/kubepods.slice/kubepods-*.slice/cpu.idle"); strings.Contains(has, "1") {
 		t.Errorf("groups of the kubelet are idle: %q", has)
 	}
 }
+
+// yields waits until a pod's group has this cpu.idle. A group that does not yield must have the kubelet's weight, which
+// the kernel forgets while a group is idle. All pods here request the same, so an online pod's group has it.
+func (s *second) yields(t *testing.T, p *v1.Pod, idle string) {
+	t.Helper()
+	group := func(p *v1.Pod) string {
+		return fmt.Sprintf("/sys/fs/cgroup/kubepods.slice/*/*-pod%s.slice", strings.ReplaceAll(string(p.UID), "-", "_"))
+	}
+	want := idle
+	if idle == "0" {
+		for _, other := range s.pods(t) {
+			if other.Labels["app"] == "online" {
+				want = idle + "\n" + s.sh(t, "cat "+group(other)+"/cpu.weight")
+				break
+			}
+		}
+	}
+	s.eventually(t, fmt.Sprintf("%s with cpu.idle %s", p.Name, idle), func() string {
+		has := s.sh(t, fmt.Sprintf("cat %[1]s/cpu.idle; [ %[2]s = 1 ] || cat %[1]s/cpu.weight", group(p), idle))
+		if has != want {
+			return fmt.Sprintf("idle and weight: %q, want %q", has, want)
+		}
+		return ""
+	})
+}
+
+// annotated gives the pod that does not yield another annotation of its own, and its first annotation again. Its group
+// then yields as the other offline groups, and no longer.
+func (s *second) annotated(t *testing.T) {
+	t.Helper()
+	for _, p := range s.pods(t) {
+		if p.Labels["app"] != optedOut {
+			continue
+		}
+		for _, c := range []struct{ annotation, idle string }{{`{"enable": true}`, "1"}, {optingOut, "0"}} {
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationCPUQOS, c.annotation)
+			if _, err := s.client.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			s.yields(t, p, c.idle)
+		}
+	}
+}
+
+// ofBothSides is the number of pods of the Deployments.
+const ofBothSides = 2*replicas + 1
 
 // law is what the agent says of the boundary.
 type law struct {
@@ -207,7 +244,7 @@ func (s *second) borrows(t *testing.T, cores []cpuset.Set) {
 			switch {
 			case r.pod == "cal-pi":
 				own = r
-			case strings.HasPrefix(r.pod, "offline-"):
+			case r.offline:
 				offline = offline.Union(r.mask)
 			default:
 				online = online.Union(r.mask)
@@ -292,7 +329,7 @@ func (s *second) cores(t *testing.T) (all []cpuset.Set) {
 func (s *second) apart(t *testing.T, what string, cores []cpuset.Set, least int) {
 	t.Helper()
 	s.eventually(t, what, func() string {
-		if why := s.complete(t, 2*replicas); why != "" {
+		if why := s.complete(t, ofBothSides); why != "" {
 			return why
 		}
 		var online, offline cpuset.Set
@@ -301,7 +338,7 @@ func (s *second) apart(t *testing.T, what string, cores []cpuset.Set, least int)
 			switch {
 			case r.ours && (r.file != r.mask || r.effective != r.mask):
 				return fmt.Sprintf("%s: file %s, effective %s, mask %s", r.pod, r.file, r.effective, r.mask)
-			case strings.HasPrefix(r.pod, "offline-"):
+			case r.offline:
 				offline = offline.Union(r.mask)
 			default:
 				online = online.Union(r.mask)
@@ -319,7 +356,7 @@ func (s *second) apart(t *testing.T, what string, cores []cpuset.Set, least int)
 				return fmt.Sprintf("online containers run on %s, offline ones on %s", online, offline)
 			}
 		}
-		if there != 2*replicas || whole != offline.Size() || offline.Size() < 2*least {
+		if there != ofBothSides || whole != offline.Size() || offline.Size() < 2*least {
 			return fmt.Sprintf("%d containers, the offline ones on %s", there, offline)
 		}
 		return ""

@@ -14,8 +14,8 @@ import (
 )
 
 // look is a shell script that finds a process of a pod by its control group, and prints the CPUs, memory nodes and
-// quota that the kernel permits it. It runs outside the container, because most images have no shell. %s is the pod's
-// UID as both cgroup drivers write it. The script starts few programs: an emulated machine has some hundred processes,
+// quota that the kernel permits it, and cpu.idle of the pod's group. It runs outside the container, because most images
+// have no shell. %s is the pod's UID as both cgroup drivers write it. The script starts few programs: an emulated machine has some hundred processes,
 // and one program per process would take ten seconds.
 const look = `for f in $(grep -l '%s' /proc/[0-9]*/cgroup 2>/dev/null); do
   p=${f%%/cgroup}
@@ -23,15 +23,20 @@ const look = `for f in $(grep -l '%s' /proc/[0-9]*/cgroup 2>/dev/null); do
   [ "$name" = pause ] && continue
   grep -h '^[CM][a-z]*_allowed_list' $p/status
   group=$(sed -n 's/^0:://p; s/^[0-9]*:[a-z,]*\bcpu\b[a-z,]*://p' $p/cgroup | head -1)
+  for file in /sys/fs/cgroup${group%%/*}/cpu.idle /sys/fs/cgroup/cpu${group%%/*}/cpu.idle; do
+    { read -r idle <$file && printf 'cpu.idle:\t%%s\n' "$idle"; } 2>/dev/null
+  done
   cat /sys/fs/cgroup$group/cpu.max 2>/dev/null ||
     echo $(cat /sys/fs/cgroup/cpu$group/cpu.cfs_quota_us) $(cat /sys/fs/cgroup/cpu$group/cpu.cfs_period_us)
   exit 0
 done
 exit 3`
 
-// seen is the kernel's view of a pod's process.
+// seen is the kernel's view of a pod's process, and of the pod's group.
 type seen struct {
 	CPUs, Mems, Quota string
+	// Idle is cpu.idle of the group, "" if the kernel does not have that file.
+	Idle string
 }
 
 func (s seen) String() string {
@@ -74,6 +79,8 @@ func parse(out string) seen {
 			s.CPUs = value
 		case found && name == "Mems_allowed_list":
 			s.Mems = value
+		case found && name == "cpu.idle":
+			s.Idle = value
 		case !found && line != "":
 			// A kernel that gets too little CPU doubles period and quota, which is the same rate.
 			s.Quota = string(cgroup.ScaleTo(cgroup.Value(line), bench.Period))

@@ -135,9 +135,10 @@ func claimed(p *v1.Pod) cpuset.Set {
 
 // resident is a container as the guest's kernel shows it.
 type resident struct {
-	pod   string
-	ours  bool // belongs to this test, unlike the agent, whose group may have more CPUs than it uses
-	claim cpuset.Set
+	pod     string
+	ours    bool // belongs to this test, unlike the agent, whose group may have more CPUs than it uses
+	offline bool
+	claim   cpuset.Set
 	// file and effective are cpuset.cpus and cpuset.cpus.effective; mask is the union of what its threads may use.
 	file, effective, mask cpuset.Set
 }
@@ -176,7 +177,7 @@ func (s *second) residents(t *testing.T) []resident {
 		}
 		r := resident{pod: "a pod of another namespace: " + fields[0]}
 		if p := byUID[types.UID(strings.ReplaceAll(fields[0], "_", "-"))]; p != nil {
-			r = resident{pod: p.Name, claim: claimed(p), ours: true}
+			r = resident{pod: p.Name, claim: claimed(p), ours: true, offline: isOffline(p)}
 		}
 		for i, set := range []*cpuset.Set{&r.file, &r.effective, &r.mask} {
 			if *set, err = cpuset.Parse(fields[i+1]); err != nil {

@@ -116,17 +116,32 @@ func (t *tour) batch(ctx context.Context, b batch, fits bool) error {
 	return nil
 }
 
-// table shows every pod: its node, its placement, what its processes may use, and why it does not run.
-func (t *tour) table(ctx context.Context) error {
+// column is another column of the table.
+type column struct {
+	head string
+	of   func(seen) string
+}
+
+// table shows every pod: its node, its placement, what its processes may use, these columns, and why it does not run.
+func (t *tour) table(ctx context.Context, columns ...column) error {
 	pods, err := t.mine(ctx)
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(t.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "\nPOD\tPHASE\tNODE\tPLACEMENT\tITS PROCESS, AS THE KERNEL HAS IT\tREASON")
+	fmt.Fprint(w, "\nPOD\tPHASE\tNODE\tPLACEMENT\tITS PROCESS, AS THE KERNEL HAS IT")
+	for _, c := range columns {
+		fmt.Fprint(w, "\t", c.head)
+	}
+	fmt.Fprintln(w, "\tREASON")
 	for i := range pods {
 		p := &pods[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Status.Phase, dash(p.Spec.NodeName), placement(p), t.kernel(ctx, p), reason(p))
+		has := t.kernel(ctx, p)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s", p.Name, p.Status.Phase, dash(p.Spec.NodeName), placement(p), has)
+		for _, c := range columns {
+			fmt.Fprint(w, "\t", c.of(has))
+		}
+		fmt.Fprintf(w, "\t%s\n", reason(p))
 	}
 	return w.Flush()
 }
