@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ spec:
   - {name: app, image: "berth-mask:1", imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 100m}, limits: {cpu: 2}}}
 `
 
-// burner is an online pod with four busy threads.
+// burner is an online pod with so many busy threads.
 const burner = `apiVersion: v1
 kind: Pod
 metadata: {name: burner, labels: {koordinator.sh/qosClass: LS}}
@@ -40,7 +41,7 @@ spec:
   terminationGracePeriodSeconds: 1
   nodeSelector: {kubernetes.io/hostname: %s}
   containers:
-  - {name: app, image: "berth-burn:1", imagePullPolicy: IfNotPresent, args: [spin, "4"], resources: {requests: {cpu: 5m}}}
+  - {name: app, image: "berth-burn:1", imagePullPolicy: IfNotPresent, args: [spin, "%d"], resources: {requests: {cpu: 5m}}}
 `
 
 // isolation runs the Deployments on the node while an administrator gives offline work its own cores. It starts with
@@ -189,6 +190,8 @@ type law struct {
 	Low    int     `json:"low"`
 	Target int     `json:"target"`
 	Moves  int     `json:"moves"`
+	Moved  string  `json:"moved"`
+	Surges int     `json:"surges"`
 }
 
 func (s *second) law(t *testing.T) law {
@@ -216,20 +219,159 @@ func (s *second) becomes(t *testing.T, what string, such func(law) bool) (l law)
 	return l
 }
 
-// follows lets the boundary follow the use of the online side: an online pod that burns moves it, and its end does. The
-// sides stay apart. All CPUs of the emulated machine together have two of this machine, so that the use cannot rise far.
+// follows lets the boundary follow a load. An online pod that burns takes all CPUs of its side again and again, until
+// offline work has its guarantee only. When it ends, offline work grows again. A witness looks at the files of the kernel
+// all the time: the sides stay apart, also while the boundary moves.
+//
+// The emulated CPUs wait for those of this machine, which the guest sees neither as idle time nor as steal. So the test
+// expects no amount of use, neither before the load nor from it. It compares what offline work has beside a load that
+// leaves no idle time with what it has without that load.
 func (s *second) follows(t *testing.T, cores []cpuset.Set) {
 	t.Helper()
-	const more, less = 0.5, 0.25
+	seen, err := s.witness(t.Context(), vmName, "/run/berth-tour-sides", sparsely)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		seen.cancel()
+		_ = seen.running.Wait() // the first error is the test's
+	}()
+	of := map[string]beheld{}
+	s.behold(t, of, true)
+	guarantee := cores[0].Size()
+	more := func(cpus int) bool { return cpus > guarantee }
+
 	s.isolate(t, `"enable": true`)
-	before := s.becomes(t, "offline work grows", func(l law) bool { return l.Target >= l.Low+2 && l.Use < 1 })
+	s.offers(t, "offline work grows", more)
 	s.apart(t, "offline work has grown", cores, 1)
-	s.manifest(t, "burner.yaml", fmt.Sprintf(burner, vmName))
-	loaded := s.becomes(t, "a load moves the boundary", func(l law) bool { return l.Use > before.Use+more && l.Moves > before.Moves })
+	before := s.law(t)
+	t.Logf("before the load: %+v", before)
+	s.manifest(t, "burner.yaml", fmt.Sprintf(burner, vmName, s.online(t).Size()))
+	s.eventually(t, "burner runs", func() string { return s.complete(t, ofBothSides+1) })
+	s.behold(t, of, false)
+	s.offers(t, "a load leaves offline work its guarantee", func(cpus int) bool { return cpus == guarantee })
+	loaded := s.becomes(t, "the load moved the boundary", func(l law) bool { return l.Moves > before.Moves })
 	s.remove(t, "burner")
-	s.apart(t, "the boundary moved", cores, 1)
-	s.becomes(t, "the end of the load moves it", func(l law) bool { return l.Use < loaded.Use-less && l.Moves > loaded.Moves })
 	s.apart(t, "the load ended", cores, 1)
+	s.offers(t, "the end of the load moves the boundary", more)
+	s.becomes(t, "offline work grew again", func(l law) bool { return l.Moves > loaded.Moves })
+
+	sights, err := seen.end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	boundaries, err := keptApart(sights, of, cores)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("a witness saw the CPUs of offline containers: %s", strings.Join(boundaries, "; "))
+}
+
+// offers waits until the kernel gives an offline container such a number of CPUs. A look is one program: the looks
+// themselves are a load of the online side.
+func (s *second) offers(t *testing.T, what string, such func(cpus int) bool) {
+	t.Helper()
+	file := ""
+	for _, p := range s.pods(t) {
+		if isOffline(p) {
+			file = fmt.Sprintf("/sys/fs/cgroup/kubepods.slice/*/*/cri-containerd-%s.scope/cpuset.cpus", containerID(p))
+		}
+	}
+	s.eventually(t, what, func() string {
+		cpus, err := cpuset.Parse(s.sh(t, "cat "+file))
+		if err != nil || !such(cpus.Size()) {
+			return fmt.Sprintf("offline work has %s: %v", cpus, err)
+		}
+		return ""
+	})
+}
+
+// beheld is a container that a witness sees. A container that stays is in each of its sights.
+type beheld struct {
+	pod            string
+	offline, stays bool
+}
+
+// behold adds the containers of the existing pods by their IDs, unless they are there.
+func (s *second) behold(t *testing.T, of map[string]beheld, stays bool) {
+	t.Helper()
+	for name, p := range s.pods(t) {
+		if _, is := of[containerID(p)]; !is {
+			of[containerID(p)] = beheld{name, isOffline(p), stays}
+		}
+	}
+}
+
+// keptApart checks what a witness saw: each container that stays has CPUs of its own, and no core has containers of both
+// sides. It returns the CPUs of the offline side in their order, of which there must be several: the boundary moved.
+func keptApart(sights []sight, of map[string]beheld, cores []cpuset.Set) (boundaries []string, err error) {
+	var errs []error
+	for _, s := range sights {
+		if s.looks < 2 {
+			continue // The witness read the files one after the other. Values that it read twice were all there at one moment.
+		}
+		var online, offline cpuset.Set
+		for id, has := range s.cpus {
+			switch is, known := of[id]; {
+			case known && is.offline:
+				offline = offline.Union(has)
+			case known:
+				online = online.Union(has)
+			}
+		}
+		for id, is := range of {
+			if is.stays && s.cpus[id].IsEmpty() {
+				errs = append(errs, fmt.Errorf("broken law: for %d looks %s had no CPUs of its own", s.looks, is.pod))
+			}
+		}
+		if slices.ContainsFunc(cores, func(core cpuset.Set) bool { return core.Intersects(online) && core.Intersects(offline) }) {
+			errs = append(errs, fmt.Errorf("broken law: for %d looks online containers had %s, and offline ones %s", s.looks, online, offline))
+		}
+		if now := offline.String(); len(boundaries) == 0 || boundaries[len(boundaries)-1] != now {
+			boundaries = append(boundaries, now)
+		}
+	}
+	if len(boundaries) < 2 {
+		errs = append(errs, fmt.Errorf("the witness saw offline containers on %q only: nothing is shown", boundaries))
+	}
+	return boundaries, errors.Join(errs...)
+}
+
+// TestKeptApart checks what a witness may see while a boundary moves, on cores of two CPUs.
+func TestKeptApart(t *testing.T) {
+	t.Parallel()
+	const (
+		ls, be  = " a.slice/pod-1.slice/cri-containerd-ls.scope=", " a.slice/pod-2.slice/cri-containerd-be.scope="
+		burns   = " a.slice/pod-3.slice/cri-containerd-burner.scope="
+		unknown = " a.slice/pod-4.slice/cri-containerd-agent.scope=0-7\n"
+		wide    = "9" + ls + "0-1" + be + "2-7" + unknown
+		narrow  = "2" + ls + "0-5" + burns + "0-5" + be + "6-7" + unknown
+	)
+	of := map[string]beheld{"ls": {"online", false, true}, "be": {"offline", true, true}, "burner": {"burner", false, false}}
+	var cores []cpuset.Set
+	for first := 0; first < 8; first += 2 {
+		cores = append(cores, cpuset.Set{}.Add(first).Add(first+1))
+	}
+	for name, c := range map[string]struct{ seen, want string }{
+		"it moves":                         {wide + narrow + wide, ""},
+		"two looks that do not fit":        {wide + "1" + ls + "0-5" + be + "2-7" + unknown + narrow, ""},
+		"it does not move":                 {wide + wide, "nothing is shown"},
+		"on one CPU":                       {wide + "2" + ls + "0-5" + be + "5-7" + unknown + narrow, "broken law: for 2 looks online containers had 0-5, and offline ones 5-7"},
+		"on one core":                      {wide + "2" + ls + "0-4" + be + "5-7" + unknown + narrow, "broken law: for 2 looks online containers had 0-4, and offline ones 5-7"},
+		"another container of the side":    {wide + "2" + ls + "0-1" + burns + "0-3" + be + "2-7" + unknown + narrow, "online containers had 0-3"},
+		"a container without its own CPUs": {wide + "3" + be + "2-7" + unknown + narrow, "broken law: for 3 looks online had no CPUs"},
+	} {
+		sights, err := parseSights(c.seen)
+		if err == nil {
+			_, err = keptApart(sights, of, cores)
+		}
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
 }
 
 // borrows starts cal-pi, which must borrow CPUs of the online side in addition to its reserved CPUs, and keep its usual

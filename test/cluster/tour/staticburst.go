@@ -85,7 +85,7 @@ func (t *tour) lendsOn(ctx context.Context, node string, cpus int64, digits int)
 	t.say("\nIt has %d CPUs reserved and borrows %d. Now %d pods of go-demo come, each with %d exclusive CPUs. They need cores that cal-pi borrows:",
 		b.reserved.Size(), wide-b.reserved.Size(), pods, documentLimit)
 	// go-demo comes after the first look, which sees the CPUs that cal-pi borrows.
-	seen, err := t.witness(ctx, node, "/run/berth-tour-witness")
+	seen, err := t.witness(ctx, node, "/run/berth-tour-witness", closely)
 	if err != nil {
 		return err
 	}

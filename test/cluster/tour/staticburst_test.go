@@ -70,7 +70,7 @@ func TestWitnessLooks(t *testing.T) {
 		}
 	}
 	tour := &tour{cluster: &local.Cluster{}}
-	w, err := tour.witness(t.Context(), "no machine", stop)
+	w, err := tour.witness(t.Context(), "no machine", stop, closely)
 	if err != nil {
 		t.Fatal(err)
 	}

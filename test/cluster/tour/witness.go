@@ -17,8 +17,9 @@ import (
 
 // staring is a shell script that reads the CPU sets of all groups of containers again and again, until the file %[2]s
 // exists or the program that started it ends. After its first look it makes the file %[3]s. When the sets change, it
-// prints the number of looks at the same sets, and each set as GROUP=CPUS. %[1]s is the group of this cluster. The
-// script starts one program for each look, which lets others run: an emulated machine is slow.
+// prints the number of looks at the same sets, and each set as GROUP=CPUS. %[1]s is the group of this cluster. It looks
+// again at once after a change, and otherwise %[4]s seconds later. That starts a program, which lets others run: an
+// emulated machine is slow.
 const staring = `for root in /sys/fs/cgroup /sys/fs/cgroup/cpuset; do
   for pods in kubepods.slice %[1]s/kubepods; do
     [ -e $root/$pods/cpuset.cpus ] && cd $root/$pods && break 2
@@ -35,10 +36,11 @@ while [ ! -e %[2]s ] && [ -d /proc/$PPID ]; do
   if [ "$now" != "$before" ]; then
     [ $looks -gt 0 ] && echo "$looks$before"
     before=$now looks=0
+  else
+    sleep %[4]s
   fi
   looks=$((looks + 1))
   [ -e %[3]s ] || : >%[3]s
-  sleep 0.01
 done
 echo "$looks$before"
 rm -f %[2]s %[3]s`
@@ -59,8 +61,15 @@ type watching struct {
 	cancel     context.CancelFunc
 }
 
+// The seconds between two looks of a witness: as few as the machine can, or so many that the witness itself uses little
+// CPU time, where the use of the machine decides what happens.
+const (
+	closely  = "0.01"
+	sparsely = "1"
+)
+
 // witness starts a witness on a node and waits for its first look. The file stop ends it.
-func (t *tour) witness(ctx context.Context, node, stop string) (*watching, error) {
+func (t *tour) witness(ctx context.Context, node, stop, between string) (*watching, error) {
 	looked := stop + "-looked"
 	// The witness itself does not remove an old file: it may start late, and would remove the file that is to end it.
 	if _, err := t.on(ctx, node, "rm -f "+stop+" "+looked); err != nil {
@@ -70,7 +79,7 @@ func (t *tour) witness(ctx context.Context, node, stop string) (*watching, error
 	w := &watching{tour: t, node: node, stop: stop, cancel: cancel}
 	w.running.Go(func() (err error) {
 		defer cancel() // A witness that ended never looks.
-		w.said, err = t.on(ctx, node, fmt.Sprintf(staring, local.Group, stop, looked))
+		w.said, err = t.on(ctx, node, fmt.Sprintf(staring, local.Group, stop, looked, between))
 		return err
 	})
 	if err := patience.Until(ctx, settled/4, func() string {
