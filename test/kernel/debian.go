@@ -15,7 +15,10 @@ import (
 
 // Debian is a machine with a disk that keeps what the system writes. The disk has Debian's GRUB, its update-grub and
 // the programs which that needs, all from their packages. The BIOS starts GRUB.
-type Debian struct{ dir, disk string }
+type Debian struct {
+	dir, disk string
+	drives    []string // options of QEMU for more disks
+}
 
 // debianMiB is the size of its file system.
 const debianMiB = 384
@@ -32,10 +35,16 @@ func NewDebian(ctx context.Context, files map[string][]byte, dir string, log io.
 	if err != nil {
 		return nil, err
 	}
+	return newDebian(ctx, loader, files, log)
+}
+
+// newDebian is NewDebian with this GRUB.
+func newDebian(ctx context.Context, loader *GRUB, files map[string][]byte, log io.Writer) (*Debian, error) {
 	tree, err := debianTree(ctx, log)
 	if err != nil {
 		return nil, err
 	}
+	dir := loader.dir
 	root := filepath.Join(dir, "root")
 	if err := inDir(ctx, dir, "cp", "-a", tree, root); err != nil {
 		return nil, err
@@ -49,7 +58,7 @@ func NewDebian(ctx context.Context, files map[string][]byte, dir string, log io.
 			return nil, err
 		}
 	}
-	d := &Debian{dir, filepath.Join(dir, "disk")}
+	d := &Debian{dir: dir, disk: filepath.Join(dir, "disk")}
 	if err := inDir(ctx, dir, "mke2fs", "-q", "-t", "ext4", "-F", "-d", root, "-E", fmt.Sprintf("root_owner=0:0,offset=%d", firstBlock*sector), d.disk, fmt.Sprintf("%dM", debianMiB)); err != nil {
 		return nil, err
 	}
@@ -126,7 +135,8 @@ func (d *Debian) Boot(ctx context.Context, commands ...string) (string, error) {
 	if err := os.WriteFile(orders, append([]byte(text), make([]byte, sector-len(text)%sector)...), 0o600); err != nil {
 		return "", err
 	}
-	return bootFrom(ctx, d.dir, "512",
-		"-drive", "file="+d.disk+",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk,bootindex=1",
-		"-drive", "file="+orders+",format=raw,if=none,id=orders,readonly=on", "-device", "virtio-blk-pci,drive=orders")
+	return bootFrom(ctx, d.dir, "512", append([]string{
+		"-drive", "file=" + d.disk + ",format=raw,if=none,id=disk", "-device", "virtio-blk-pci,drive=disk,bootindex=1",
+		"-drive", "file=" + orders + ",format=raw,if=none,id=orders,readonly=on", "-device", "virtio-blk-pci,drive=orders",
+	}, d.drives...)...)
 }

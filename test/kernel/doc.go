@@ -27,6 +27,8 @@
 //
 // TestUpdateGRUB boots a disk of Debian (Debian, from its packages) that keeps what the system writes. The shipped
 // program runs there, and Debian's own update-grub writes GRUB's menu, also from the hooks of the kernels' packages.
+// The second part of TestBLS does the same with the configuration of Red Hat's GRUB (BLS): kernels come, and the power
+// fails.
 //
 // Each of these tests boots nine to seventeen times, and prints what booted. They, TestBootArguments and the whole
 // matrix are `make verify-kernels`.

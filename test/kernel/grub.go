@@ -24,6 +24,8 @@ type GRUB struct {
 	Environment string
 
 	dir, loader string
+	// image is the file with GRUB's core for the BIOS, "" for the usual image in loader.
+	image string
 	// uefi is the firmware that starts GRUB from a separate partition, nil with the BIOS.
 	uefi *firmware
 }
@@ -78,12 +80,17 @@ func newGRUB(ctx context.Context, g *GRUB, log io.Writer, from, image string, ar
 		return nil, toInstall(missing)
 	}
 	made, err := unpacked(ctx, log, image, func(into string) error {
-		argv := append([]string{"usr/bin/grub-mkimage", "-o", image}, args...)
-		return inDir(ctx, into, append(argv, "part_msdos", "ext2", "normal", "linux", "configfile", "loadenv", "test", "echo",
-			"search", "search_fs_uuid", "search_fs_file", "gzio")...)
+		return makeImage(ctx, into, image, args...)
 	}, from, "grub-common")
 	g.loader = filepath.Dir(made)
 	return g, err
+}
+
+// makeImage makes an image of GRUB from the packages in a directory, with these arguments.
+func makeImage(ctx context.Context, dir, image string, args ...string) error {
+	argv := append([]string{"usr/bin/grub-mkimage", "-o", image}, args...)
+	return inDir(ctx, dir, append(argv, "part_msdos", "ext2", "normal", "linux", "configfile", "loadenv", "test", "echo",
+		"search", "search_fs_uuid", "search_fs_file", "gzio")...)
 }
 
 // unpacked returns the path of a file from packages. After unpacking them it calls finish in their directory.
@@ -209,7 +216,11 @@ func (g *GRUB) core() (boot, core []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	core, err = os.ReadFile(filepath.Join(g.loader, "core.img"))
+	image := g.image
+	if image == "" {
+		image = filepath.Join(g.loader, "core.img")
+	}
+	core, err = os.ReadFile(image)
 	return boot, core, err
 }
 

@@ -110,32 +110,26 @@ type specified struct {
 	m *loaded
 }
 
-// Boot defines the command blscfg, which only Fedora's GRUB has: it makes an entry of the menu from each file, with the
-// name of the file as its id. GRUB itself executes everything else, first of all what Fedora's configuration does with
-// the environment block.
+// Boot defines the command blscfg. GRUB itself executes everything else, first of all what Fedora's configuration does
+// with the environment block.
 func (s specified) Boot(ctx context.Context) (string, error) {
-	files, err := filepath.Glob(s.m.root.Join("boot/loader/entries/*.conf"))
+	menu, err := menuOf(s.m.root.Join("boot/loader/entries"), "/boot/initramfs.img")
 	if err != nil {
 		return "", err
 	}
-	var menu strings.Builder
-	for _, file := range files {
-		text := read(s.m.t, file)
-		line := func(key string) string {
-			return strings.Join(regexp.MustCompile(`(?m)^` + key + `\s+(.*)$`).FindStringSubmatch(text)[1:], "")
-		}
-		fmt.Fprintf(&menu, "menuentry '%s' --id '%s' {\n\tlinux %s %s\n\tinitrd /boot/initramfs.img\n}\n",
-			line("title"), strings.TrimSuffix(filepath.Base(file), ".conf"), line("linux"), line("options"))
-	}
-	const config = "boot/grub/grub.cfg"
-	s.m.write(config, "function blscfg {\n"+menu.String()+"}\nset prefix=($root)/boot/grub2\nload_env\nset timeout=0\nsource $prefix/grub.cfg\n")
-	defer os.Remove(s.m.root.Join(config)) // Berth sees a host of Red Hat's
+	s.m.write(grubConfig, menu)
+	defer os.Remove(s.m.root.Join(grubConfig)) // Berth sees a host of Red Hat's
 	return s.GRUB.Boot(ctx)
 }
 
-// TestBLS takes a machine with entries of the Boot Loader Specification, and the configuration of Red Hat's GRUB,
-// through trial boots. Debian's GRUB boots it, and the test does the part of the command blscfg.
+// TestBLS takes machines with entries of the Boot Loader Specification, and the configuration of Red Hat's GRUB, through
+// trial boots. Debian's GRUB boots them, and the test does the part of the command blscfg.
 func TestBLS(t *testing.T) {
+	t.Run("trials", trialsOfBLS)
+	t.Run("updates", updatesOfBLS)
+}
+
+func trialsOfBLS(t *testing.T) {
 	m, kernels, initramfs := newLoaded(t, "rhel-bls")
 	const release = "5.14.0-362.el9.x86_64"
 	const entries, config, block = "boot/loader/entries/", "boot/grub2/grub.cfg", "boot/grub2/grubenv"
