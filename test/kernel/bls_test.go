@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/berth-project/berth/test/loader"
 )
 
 // The files of a machine with entries of the Boot Loader Specification.
@@ -24,7 +26,7 @@ func blsEntry(version string) string { return blsEntries + "rhel-" + version + "
 func blsFiles(t *testing.T, k Kernel) map[string][]byte {
 	t.Helper()
 	files := debianFiles(t, k)
-	for _, name := range []string{grubConfig, "etc/default/grub"} {
+	for _, name := range []string{grubConfig, grubEnvironment, "etc/default/grub"} {
 		delete(files, name)
 	}
 	archive, err := txtar.ParseFile("../../internal/linux/bootargs/testdata/rhel-bls.txtar")
@@ -34,8 +36,7 @@ func blsFiles(t *testing.T, k Kernel) map[string][]byte {
 			files[f.Name] = []byte(strings.Replace(string(f.Data), "insmod blscfg\n", "", 1))
 		}
 	}
-	block := "# GRUB Environment Block\nsaved_entry=rhel-" + firstKernel + "\n"
-	files[blsBlock] = []byte(block + strings.Repeat("#", 1024-len(block)))
+	files[blsBlock] = []byte(loader.Block("# GRUB Environment Block\nsaved_entry=rhel-" + firstKernel + "\n"))
 	files[blsEntry(firstKernel)] = fmt.Appendf(nil, "title Linux (%[1]s)\nversion %[1]s\nlinux /boot/vmlinuz-%[1]s\noptions %[2]s\n", firstKernel, blsOptions)
 	files["etc/kernel/cmdline"] = []byte(blsOptions + "\n")
 	return files

@@ -74,14 +74,10 @@ func newDebian(ctx context.Context, loader *GRUB, files map[string][]byte, log i
 	return d, errors.Join(err, disk.Close())
 }
 
-// install copies GRUB's modules and an empty environment block to /boot, as grub-install does.
+// install copies GRUB's modules to /boot, as grub-install does.
 func (g *GRUB) install(ctx context.Context, root string) error {
 	into := filepath.Join(root, "boot/grub")
-	if err := errors.Join(os.MkdirAll(into, 0o755), inDir(ctx, g.dir, "cp", "-a", filepath.Join(g.loader, "usr/lib/grub/i386-pc"), into)); err != nil {
-		return err
-	}
-	const header = "# GRUB Environment Block\n"
-	return os.WriteFile(filepath.Join(into, "grubenv"), []byte(header+strings.Repeat("#", 1024-len(header))), 0o644)
+	return errors.Join(os.MkdirAll(into, 0o755), inDir(ctx, g.dir, "cp", "-a", filepath.Join(g.loader, "usr/lib/grub/i386-pc"), into))
 }
 
 // debianTree unpacks the packages of Debian's system, with all that they depend on.

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/berth-project/berth/test/loader"
 )
 
 // debianHost is a machine that runs the shipped program, from a disk that keeps what the system writes.
@@ -28,12 +30,13 @@ const (
 	thirdKernel  = "6.12.3-amd64"
 )
 
-// debianFiles returns the files of the machine beyond Debian's: the settings of grub for a serial console, profiles,
-// and a menu as an installer leaves it before the first update-grub.
+// debianFiles returns the files of the machine beyond Debian's: the settings of grub for a serial console, profiles, and
+// a menu and an empty environment block as an installer leaves them before the first update-grub.
 func debianFiles(t *testing.T, k Kernel) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{
 		"boot/vmlinuz-" + firstKernel: []byte(read(t, k.Image)),
+		grubEnvironment:               []byte(loader.Block("# GRUB Environment Block\n")),
 		"boot/grub/grub.cfg":          []byte("linux /boot/vmlinuz-" + firstKernel + " root=/dev/vda1 ro console=ttyS0 panic=-1\nboot\n"),
 		"etc/default/grub": []byte(`GRUB_DEFAULT=0
 GRUB_TIMEOUT=0
