@@ -172,6 +172,7 @@ func capabilitiesOf(c *controller) []capability.Capability {
 		c.built.burst,
 		drift.New(drift.Options{
 			Root: o.Root, Kernel: tuner.KernelOf(o.Root), Boot: o.BootID, Groups: c.host, Now: o.Now, Boottime: kernel.Boottime, Keep: o.KeepProfile,
+			Spaces: drift.SpacesOf(o.Root),
 		}),
 	}, o.more...)
 }

@@ -114,26 +114,44 @@ func threadField(tid, field int) (string, error) {
 	return string(fields[field]), nil
 }
 
-// initialPIDNamespace is the inode of the kernel's initial pid namespace (PROC_PID_INIT_INO, include/linux/proc_ns.h).
-const initialPIDNamespace = 0xEFFFFFFC
+// The inodes of the kernel's initial namespaces (include/linux/proc_ns.h).
+const (
+	initialIPCNamespace  = 0xEFFFFFFF // PROC_IPC_INIT_INO
+	initialUTSNamespace  = 0xEFFFFFFE // PROC_UTS_INIT_INO
+	initialUserNamespace = 0xEFFFFFFD // PROC_USER_INIT_INO
+	initialPIDNamespace  = 0xEFFFFFFC // PROC_PID_INIT_INO
+)
 
 // SeesAllThreads reports whether every thread of the machine has an id here: this process is in the kernel's initial
 // pid namespace. If the namespace cannot be read it returns true.
 func SeesAllThreads() bool {
-	is, err := isInitial()
+	is, err := isInitial("pid", initialPIDNamespace)
 	return err != nil || is
 }
 
 // SeesEachThread is like SeesAllThreads, but returns false if the namespace cannot be read.
-func SeesEachThread() bool {
-	is, err := isInitial()
+func SeesEachThread() bool { return surely("pid", initialPIDNamespace) }
+
+// SharesIPC reports whether this process is in the kernel's initial ipc namespace, which System V IPC and POSIX message
+// queues have their limits in. If the namespace cannot be read it returns false.
+func SharesIPC() bool { return surely("ipc", initialIPCNamespace) }
+
+// SharesNames is like SharesIPC, for the uts namespace with the host's name.
+func SharesNames() bool { return surely("uts", initialUTSNamespace) }
+
+// SharesUsers is like SharesIPC, for the user namespace.
+func SharesUsers() bool { return surely("user", initialUserNamespace) }
+
+func surely(kind string, inode uint64) bool {
+	is, err := isInitial(kind, inode)
 	return err == nil && is
 }
 
-func isInitial() (bool, error) {
+// isInitial reports whether the namespace of a kind that this process is in has an inode (/proc/self/ns).
+func isInitial(kind string, inode uint64) (bool, error) {
 	var stat unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/pid", &stat); err != nil {
-		return false, fmt.Errorf("pid namespace: %w", err)
+	if err := unix.Stat("/proc/self/ns/"+kind, &stat); err != nil {
+		return false, fmt.Errorf("%s namespace: %w", kind, err)
 	}
-	return stat.Ino == initialPIDNamespace, nil
+	return stat.Ino == inode, nil
 }

@@ -54,6 +54,7 @@ func TestNode(t *testing.T) {
 		{"WithoutNRI", s.withoutNRI},
 		{"Change", s.change},
 		{"Reported", s.reported},
+		{"HostProfile", s.hostProfile},
 		{"BadAnnotations", s.badAnnotations},
 		{"BadConfigMaps", s.badMaps},
 		{"MemoryLocality", s.memoryLocality},

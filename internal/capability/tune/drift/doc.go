@@ -8,5 +8,8 @@
 // agent's loop. It does not judge a profile while an apply or an undo works on it: the record says so before the first
 // write.
 //
-// In a cluster the agent runs in a pod, which sees kernel settings of its own namespaces, and compares nothing.
+// In a cluster the agent only compares and reports: tune runs on the host. Its pod does not show each setting of the
+// host. Settings of a namespace that the pod does not share, of file systems that it does not have, and of threads
+// without an id in the pod are reported as not seen, with the reason, and never as drift. What the kernel shows of the
+// agent's own namespaces and mounts decides it, so other manifests may show more or less.
 package drift

@@ -44,13 +44,15 @@ type Options struct {
 	Keep func(tuner.Applied) error
 	// Boottime is CLOCK_BOOTTIME; it is required.
 	Boottime func() time.Duration
+	// Spaces are the namespaces that the agent shares with the host. They count in a cluster only.
+	Spaces Spaces
 }
 
 // Watch compares the host with the committed profile.
 type Watch struct {
 	opts Options
-	// due has the state directory of a pending comparison.
-	due    chan string
+	// due has a pending comparison.
+	due    chan request
 	next   time.Duration
 	online cpuset.Set
 	// guarded is used by Run only.
@@ -66,9 +68,16 @@ type Watch struct {
 	broken error
 }
 
+// request is a comparison that Decide asked for.
+type request struct {
+	stateDir string
+	// inCluster is true for an agent that may only look: tune runs on the host.
+	inCluster bool
+}
+
 // New returns the capability. It compares once Run is called.
 func New(o Options) *Watch {
-	return &Watch{opts: o, due: make(chan string, 1), followed: map[tuner.Setting]bool{}}
+	return &Watch{opts: o, due: make(chan request, 1), followed: map[tuner.Setting]bool{}}
 }
 
 // Report is the result of the last comparison. Its JSON is a stable contract.
@@ -84,6 +93,8 @@ type Report struct {
 	EndedIn string `json:"endedIn,omitempty"`
 	// Drift are the settings that the host does not have.
 	Drift []tune.Verified `json:"drift"`
+	// Unseen are the settings that an agent in a cluster cannot compare. They are no drift.
+	Unseen []Unseen `json:"unseen,omitempty"`
 	// Waiting are the names of settings whose units do not run.
 	Waiting []string `json:"waiting,omitempty"`
 }
@@ -94,8 +105,8 @@ func (w *Watch) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case dir := <-w.due:
-			w.look(dir)
+		case r := <-w.due:
+			w.look(r)
 		}
 	}
 }
@@ -103,15 +114,12 @@ func (w *Watch) Run(ctx context.Context) error {
 // Decide implements capability.Decider: it requests a comparison when one is due, and reports the result of the last
 // comparison. It returns no desired settings.
 func (w *Watch) Decide(n *capability.Node) capability.Decision {
-	if *n.Config.Cluster.Enabled {
-		return capability.Decision{}
-	}
 	if n.Online != w.online {
 		w.online, w.next = n.Online, min(w.next, n.Now+settle)
 	}
 	if n.Now >= w.next {
 		select {
-		case w.due <- n.Config.StateDir:
+		case w.due <- request{stateDir: n.Config.StateDir, inCluster: *n.Config.Cluster.Enabled}:
 			w.next = n.Now + every
 		default: // the last comparison is still under way
 		}
@@ -156,18 +164,21 @@ func (g guarded) isOf(seen guarded) bool {
 	return g.since.Equal(seen.since) && g.phase == seen.phase && seen.at-g.at < time.Hour
 }
 
-// look compares once, and again if it set something again.
-func (w *Watch) look(stateDir string) {
-	dir := filepath.Join(stateDir, tuner.Subdir)
-	guarded := w.guard(dir)
-	found, judged, err := w.compare(dir)
+// look compares once, and again if it set something again. In a cluster it changes nothing.
+func (w *Watch) look(r request) {
+	dir := filepath.Join(r.stateDir, tuner.Subdir)
+	var guarded error
+	if !r.inCluster {
+		guarded = w.guard(dir)
+	}
+	found, judged, err := w.compare(dir, r.inCluster)
 	var again tuner.Repeated
-	if err == nil && judged && found != nil && len(found.Drift) > 0 && w.opts.Groups != nil {
-		again, err = w.repeat(stateDir)
+	if err == nil && judged && found != nil && len(found.Drift) > 0 && w.opts.Groups != nil && !r.inCluster {
+		again, err = w.repeat(r.stateDir)
 	}
 	if !again.IsEmpty() {
 		var broken error
-		found, judged, broken = w.compare(dir)
+		found, judged, broken = w.compare(dir, false)
 		err = errors.Join(err, broken)
 	}
 	w.mu.Lock()
@@ -254,9 +265,18 @@ func (w *Watch) repeated(again tuner.Repeated) {
 	}
 }
 
-// compare reads the record and the host. The report is nil if no profile is committed. judged is false if the profile
-// changed during the comparison.
-func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
+// compare reads the record and the host, in a cluster as far as the agent's pod shows it. The report is nil if no
+// profile is committed. judged is false if the profile changed during the comparison.
+func (w *Watch) compare(dir string, inCluster bool) (found *Report, judged bool, err error) {
+	var from vantage
+	if inCluster {
+		if from, err = w.pod(); err != nil {
+			return nil, false, err
+		}
+		if from.isForeign(dir) {
+			return nil, false, fmt.Errorf("%s: %w", dir, ErrNotMounted)
+		}
+	}
 	record, is, err := tuner.Load(dir)
 	if err != nil {
 		return nil, false, err
@@ -272,18 +292,12 @@ func (w *Watch) compare(dir string) (found *Report, judged bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
+	from.onTrial = record.Args != nil && record.Args.Stage == tuner.OnTrial
 	rows := record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries)
 	before := w.idle
 	w.idle = record.Idle(w.opts.Root.FS())
 	tuner.JudgeIdle(rows, before, w.idle)
-	for _, row := range w.found.steady(found.Since, rows) {
-		if row.Stopped {
-			found.Waiting = append(found.Waiting, tune.Name(row.Knob, row.Instance))
-		}
-		if row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial { // the kernel made these of it
-			found.Drift = append(found.Drift, row)
-		}
-	}
+	found.judge(w.found.steady(found.Since, rows), from)
 	now, is, err := tuner.Load(dir)
 	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
 }
@@ -303,6 +317,22 @@ func (r *Report) steady(since time.Time, rows []tune.Verified) []tune.Verified {
 		}
 	}
 	return rows
+}
+
+// judge adds the settings that the host does not have, and those that the agent cannot compare.
+func (r *Report) judge(rows []tune.Verified, from vantage) {
+	for _, row := range rows {
+		if row.Stopped {
+			r.Waiting = append(r.Waiting, tune.Name(row.Knob, row.Instance))
+		}
+		why := from.hides(row)
+		switch {
+		case why != "":
+			r.Unseen = append(r.Unseen, Unseen{Knob: row.Knob, Instance: row.Instance, File: row.File, Why: why})
+		case row.Differs() && row.State != tune.PendingReboot && row.State != tune.Partial: // the kernel made these of it
+			r.Drift = append(r.Drift, row)
+		}
+	}
 }
 
 // changes returns the settings whose state differs from the last report.

@@ -469,17 +469,6 @@ func TestUnreadableRecord(t *testing.T) {
 	})
 }
 
-// TestCluster checks that an agent in a pod, which sees other values than the host, compares nothing.
-func TestCluster(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHost(t)
-		h.apply(0)
-		h.set(3, "powersave")
-		*h.node.Config.Cluster.Enabled = true
-		h.want(h.minute(), 0, none)
-	})
-}
-
 // TestOverdueProfileIsGuarded checks that a profile whose deadline passed without an undo gets another keeper, once an
 // hour. Values that others changed are left to the user.
 func TestOverdueProfileIsGuarded(t *testing.T) {

@@ -23,7 +23,7 @@ func (*Watch) Describe() capability.Info {
 		Name: "tune", Summary: "compares the host with the profile that is committed",
 		Page: "docs/tune.md",
 		Metrics: []capability.Metric{
-			{Name: metricDrift, Help: "Settings of the committed host profile that the host does not have; none while the profile is not in force.", Labels: []string{"profile"}},
+			{Name: metricDrift, Help: "Settings of the committed host profile that the host does not have, as far as the agent sees them; none while the profile is not in force.", Labels: []string{"profile"}},
 			{Name: metricInForce, Help: "1 while the committed host profile is in force; 0 after a boot or an undone apply ended it, until it is applied again.", Labels: []string{"profile"}},
 		},
 		Reader: reader{},
@@ -81,6 +81,11 @@ func (reader) Node(r capability.Reported) (capability.NodeView, error) {
 		line = found.over()
 	case len(found.Drift) > 0:
 		line = found.text(found.Drift)
+	case len(found.Unseen) > 0:
+		line += ", as far as the agent's pod shows it"
+	}
+	if len(found.Unseen) > 0 {
+		line += "; not seen from the pod: " + found.unseen()
 	}
 	if len(found.Waiting) > 0 {
 		line += "; not set, since the unit does not run: " + strings.Join(found.Waiting, ", ")
