@@ -27,6 +27,7 @@ echo "${0##*/} $*" >>/calls
 // manager is a package manager that works on a root directory.
 type manager struct {
 	format  string
+	zsh     string // where the distribution's zsh finds completions of packages
 	install func(root, file string) []string
 	remove  func(root string) []string
 }
@@ -35,11 +36,13 @@ func managers() []manager {
 	return []manager{
 		{
 			format:  "deb",
+			zsh:     "vendor-completions",
 			install: func(root, file string) []string { return []string{"dpkg", "--root=" + root, "--install", file} },
 			remove:  func(root string) []string { return []string{"dpkg", "--root=" + root, "--remove", "berth"} },
 		},
 		{
 			format: "rpm",
+			zsh:    "site-functions",
 			// The records of this root directory do not list a shell, so rpm must not check dependencies.
 			install: func(root, file string) []string {
 				return []string{"rpm", "--root", root, "--upgrade", "--nodeps", "--ignorearch", file}
@@ -204,6 +207,9 @@ func TestLifeOfPackage(t *testing.T) {
 			v.check("install", v.run(m.install(v.root, v.pack("1.0.0"))), "systemctl daemon-reload")
 			if link, err := os.Readlink(v.path("usr/bin/kubectl-berth")); err != nil || link != "berth" && link != "/usr/bin/berth" {
 				t.Errorf("kubectl-berth is %q: %v", link, err)
+			}
+			if there, err := filepath.Glob(v.path("usr/share/zsh/*/_berth")); err != nil || len(there) != 1 || filepath.Base(filepath.Dir(there[0])) != m.zsh {
+				t.Errorf("completion of zsh in %q: %v", there, err)
 			}
 			v.write("etc/berth/agent.yaml", edited, 0o644)
 			v.write("etc/berth/workloads/redis.yaml", "of the user", 0o644)
