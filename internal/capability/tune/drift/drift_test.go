@@ -286,8 +286,8 @@ func TestIdleStates(t *testing.T) {
 	})
 }
 
-// TestStoppedUnit: a setting whose unit does not run is no drift, and the status names it. Once the unit runs, it is
-// drift until it is set.
+// TestStoppedUnit: a setting whose unit does not run is no drift, and the status names it. Once the unit runs with the
+// setting, it waits no more, although nothing drifts. Another value is drift then.
 func TestStoppedUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const file = "/sys/fs/cgroup/db.service/cpuset.mems"
@@ -319,6 +319,15 @@ func TestStoppedUnit(t *testing.T) {
 		view, err := h.watch.Describe().Reader.Node(capability.Reported{Alive: true, Node: h.outcome()})
 		if err != nil || len(view.Lines) != 1 || !strings.HasSuffix(view.Lines[0], "the host has it; not set, since the unit does not run: unit.mems db.service") {
 			t.Errorf("%q, %v", view.Lines, err)
+		}
+		h.watch = drift.New(drift.Options{Root: h.root, Boot: "boot", Groups: h.groups, Now: time.Now, Boottime: func() time.Duration { return h.up }})
+		h.run()
+		for name, text := range map[string]string{"cgroup.controllers": "cpuset", "cgroup.procs": "", "cpuset.mems": "0", "cpuset.mems.effective": "0"} {
+			h.write("sys/fs/cgroup/db.service/"+name, text)
+		}
+		h.want(h.minute(), 0, 0)
+		if a, _, err := tuner.Load(filepath.Join(h.state, tuner.Subdir)); err != nil || len(a.Settings) != 1 || len(a.Waiting) > 0 {
+			t.Errorf("it runs: %+v, %v", a, err)
 		}
 		h.write(file, "1")
 		h.want(h.minute(), 1, 1, "unit.mems db.service is drift")

@@ -139,12 +139,14 @@ func has(all []apply.Restored, o apply.Outcome) bool {
 }
 
 // undoDormant restores values that waited for offline CPUs when another profile was undone, or when the present profile
-// was applied. It skips targets that the present profile sets.
+// was applied. It skips targets that the present profile sets, also those of units that do not run: Ahead gave them
+// their lists.
 func (t *Tuner) undoDormant() {
+	ours := targets(slices.Concat(t.record.Settings, t.record.Waiting))
 	var back []string
 	for _, phase := range way() {
 		for _, r := range t.applier.Restore(func(e journal.Entry) bool {
-			return driver.Phase(e.Target) == phase && !slices.ContainsFunc(t.record.Settings, func(s Setting) bool { return s.Target == e.Target })
+			return driver.Phase(e.Target) == phase && !slices.Contains(ours, e.Target)
 		}, false) {
 			if r.Outcome == apply.OutcomeRestored {
 				back = append(back, r.Entry.Target.String())

@@ -3,6 +3,7 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -75,6 +76,12 @@ func (a Applied) split(host *knob.Host) (started, waits []Setting) {
 		}
 	}
 	return started, waits
+}
+
+// Starts reports whether the unit of a waiting setting runs now, so that Repeat has something to do.
+func (a Applied) Starts(tree fs.FS) bool {
+	started, _ := a.split(knob.Open(tree))
+	return len(started) > 0
 }
 
 // setStarted sets the waiting settings of units that run now, and returns those that it wrote. It records them as

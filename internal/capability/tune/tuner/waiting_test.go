@@ -45,6 +45,14 @@ func (h *host) states() map[string]tune.State {
 	return by
 }
 
+// hasLists checks that a command which opens the state leaves the lists of the unit with systemd, and says nothing.
+func (r *registry) hasLists(u *tuner.Tuner) {
+	r.t.Helper()
+	if r.lists[cgroup.KnobCPUs] != "1" || r.lists[cgroup.KnobMems] != "1" || len(u.Notes()) > 0 {
+		r.t.Errorf("systemd has %v: %q", r.lists, u.Notes())
+	}
+}
+
 // TestStoppedUnitAfterABoot: a unit of the committed profile does not run after a boot. An apply sets everything else,
 // and the lists of the unit stay on record: verify names them, the next boot gives them to the unit before it starts,
 // and an apply sets them once the unit runs. A rollback at any time restores all, also if the apply was killed at any
@@ -58,7 +66,13 @@ func TestStoppedUnitAfterABoot(t *testing.T) {
 		then  func(*registry, tuner.Order, map[string]string)
 	}{
 		"rolled back at once": {false, func(*registry, tuner.Order, map[string]string) {}},
-		"with lists before":   {true, func(*registry, tuner.Order, map[string]string) {}},
+		"with lists before": {true, func(r *registry, _ tuner.Order, _ map[string]string) {
+			r.do(func(u *tuner.Tuner) { r.hasLists(u) }) // any other command
+			r.start()
+			if r.given[0] != "1/1" {
+				r.t.Errorf("it started with %q", r.given)
+			}
+		}},
 		"started with lists": {true, func(r *registry, _ tuner.Order, _ map[string]string) {
 			r.start()
 			r.write(service+"/cgroup.events", "populated 1")
@@ -73,6 +87,18 @@ func TestStoppedUnitAfterABoot(t *testing.T) {
 					r.t.Errorf("%+v", a)
 				}
 			})
+			r.do(func(u *tuner.Tuner) { r.hasLists(u) })
+			if d := cmp.Diff(whole, r.states()); d != "" {
+				r.t.Error(d)
+			}
+		}},
+		"started with lists, and no agent": {true, func(r *registry, _ tuner.Order, _ map[string]string) {
+			r.start()
+			r.write(service+"/cgroup.events", "populated 1")
+			r.do(func(u *tuner.Tuner) { r.hasLists(u); must(r.t, u.Commit()) })
+			if d := cmp.Diff(whole, r.states()); d != "" {
+				r.t.Error(d)
+			}
 		}},
 		"started without": {false, func(r *registry, o tuner.Order, _ map[string]string) {
 			r.start()
