@@ -79,6 +79,19 @@ func budgeted(u profile.Unit, group string, h Host) (support knob.Support, why s
 	return runs(u, group, h, true)
 }
 
+// Budgets returns what groups of the CPU controller's own hierarchy need for real-time threads on the present host, in
+// microseconds of each second, by their paths. The root group, top, has the sum of its children. own are the budgets of
+// units and of all groups above them; a group that does not exist counts. texts reads the files of a pattern.
+func Budgets(own map[string]int64, top string, texts func(pattern string) map[string]string) map[string]int64 {
+	h := Host{Facts: knob.Facts{CPU: top}, Files: map[string]string{}}
+	for group := range own {
+		for _, file := range budgetFiles(group, top) {
+			maps.Copy(h.Files, texts(file))
+		}
+	}
+	return needed(own, h)
+}
+
 // needed returns what each of these groups needs: at least its present budget, its own desired budget, and the sum of
 // its direct children, which the kernel adds up. For the root group it is only the sum.
 func needed(own map[string]int64, h Host) map[string]int64 {

@@ -68,7 +68,7 @@ func (t *Tuner) Apply(o Order) (Result, error) {
 		return Result{}, fmt.Errorf("profile %s: %w", t.record.Profile.Name, ErrLeft)
 	}
 	var waiting []Setting
-	o.Settings, waiting = t.record.waiting(o)
+	o.Settings, waiting = t.record.waiting(o, knob.Open(t.host.Root.FS()))
 	all, asleep, err := t.look(o)
 	if err != nil {
 		return Result{}, err

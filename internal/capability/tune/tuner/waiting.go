@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability/tune"
@@ -13,17 +14,19 @@ import (
 	"github.com/berth-project/berth/internal/engine/driver"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/knob"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// isLike reports whether two settings are the same part of a profile, in whichever place.
+// isLike reports whether two settings are the same part of a profile, in whichever place. What a group above units
+// gets depends on the host.
 func (s Setting) isLike(o Setting) bool {
-	return s.Knob == o.Knob && s.Instance == o.Instance && s.Want == o.Want
+	return s.Knob == o.Knob && s.Instance == o.Instance && (s.Want == o.Want || s.serves() != "")
 }
 
 // waiting divides an order into settings to write, and settings that wait for their units. A unit that does not run has
-// no group: its settings have the targets on record. The exclusive CPUs and the budgets of groups above such a unit are
-// also those on record, and wait if no other unit needs them.
-func (a Applied) waiting(o Order) (write []tune.Setting, wait []Setting) {
+// no group: its settings have the targets on record. The exclusive CPUs and the budgets of groups above such a unit wait
+// if no other unit needs them. Otherwise these groups get what is planned, joined with what is on record.
+func (a Applied) waiting(o Order, host *knob.Host) (write []tune.Setting, wait []Setting) {
 	if len(o.Waiting) == 0 {
 		return o.Settings, nil
 	}
@@ -35,7 +38,9 @@ func (a Applied) waiting(o Order) (write []tune.Setting, wait []Setting) {
 		case stopped, s.serves() != "" && i < 0:
 			wait = append(wait, s)
 		case s.serves() != "":
-			write[i].Want, write[i].Write = s.Want, string(s.Value)
+			if s, fits := a.joined(host, s, plan.Value(write[i].Write)); fits {
+				write[i].Want, write[i].Write = s.Want, string(s.Value)
+			}
 		}
 	}
 	for _, w := range o.Waiting { // the last apply left it out for another reason
@@ -58,15 +63,66 @@ func (s Setting) serves() string {
 	return ""
 }
 
+// joined returns a setting of a group above units with a value that serves these units, and leaves the group what it
+// has now, or what is planned for it. Other programs may have partitions and budgets below the group, which would end or
+// not fit with less. The record is of a boot with other groups, and perhaps with more CPUs. fits is false if the host
+// has neither the CPUs nor the budget for it: the kernel will refuse some of the settings.
+func (a Applied) joined(host *knob.Host, s Setting, now plan.Value) (joined Setting, fits bool) {
+	switch s.Knob {
+	case tune.Exclusive:
+		has, _ := cpuset.Parse(string(now)) // a group that inherits gives none
+		cpus, _ := cpuset.Parse(string(s.Value))
+		if exist, err := cpuset.Parse(host.Text("/sys/devices/system/cpu/possible")); err == nil && !exist.IsEmpty() {
+			cpus = cpus.Intersect(exist)
+		}
+		if cpus = cpus.Union(has); cpus.IsEmpty() {
+			return s, false
+		}
+		s.Value = plan.Value(cpus.String())
+		s.Want = cpus.String()
+		return s, true
+	case tune.UnitBudget:
+		own := map[string]int64{}
+		for _, b := range a.all() {
+			if b.Knob == s.Knob && b.File != "" {
+				own[path.Dir(b.File)] = micros(string(b.Value))
+			}
+		}
+		group := path.Dir(s.File)
+		top := strings.TrimSuffix(group, "/"+s.Target.Object)
+		need := tune.Budgets(own, top, host.Texts)
+		most := micros(host.Text(top + "/" + path.Base(s.File)))
+		fits = most < 0 || need[top] <= most
+		want := max(micros(string(s.Value)), micros(string(now)))
+		switch {
+		case micros(string(now)) < 0: // no limit
+			want = micros(string(now))
+		case fits:
+			want = max(want, need[group])
+		}
+		s.Value = plan.Value(strconv.FormatInt(want, 10))
+		s.Want = tune.BudgetText(string(s.Value))
+		return s, fits
+	}
+	return s, true
+}
+
+// micros parses a budget, and returns 0 if it cannot.
+func micros(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
 // split divides the waiting settings into those whose units run now, and the others. A setting of a group above a unit
-// waits for the unit that needs it.
+// waits for the unit that needs it: its partition, its policy, or its own budget for a policy that it gives itself.
 func (a Applied) split(host *knob.Host) (started, waits []Setting) {
 	runs := func(s Setting) bool { return s.File != "" && host.There(s.File) && knob.Runs(host, path.Dir(s.File)) }
 	for _, s := range a.Waiting {
 		is := runs(s)
 		if s.serves() != "" {
 			is = slices.ContainsFunc(a.Waiting, func(p Setting) bool {
-				return p.Knob == s.serves() && strings.HasPrefix(p.File, path.Dir(s.File)+"/") && runs(p)
+				needs := p.Knob == s.serves() || p.Knob == tune.UnitBudget && p.Knob == s.Knob && path.Ext(path.Dir(p.File)) != ".slice"
+				return needs && strings.HasPrefix(p.File, path.Dir(s.File)+"/") && runs(p)
 			})
 		}
 		if is {
@@ -88,7 +144,8 @@ func (a Applied) Starts(tree fs.FS) bool {
 // settings of the profile, also after an error of the write: then they are drift. It writes no list of a unit, as
 // systemd would wait for the pages that move, and makes no partition of a unit without its CPUs.
 func setStarted(t *Tuner) (set []Setting, err error) {
-	begun, waits := t.record.split(knob.Open(t.host.Root.FS()))
+	host := knob.Open(t.host.Root.FS())
+	begun, waits := t.record.split(host)
 	if err := t.free(targets(begun)); err != nil || len(begun) == 0 {
 		return nil, err
 	}
@@ -106,6 +163,7 @@ func setStarted(t *Tuner) (set []Setting, err error) {
 			lacks[s.Target.Object] = !t.applier.Kinds().Same(s.Target, stands.Value, s.Value)
 		case s.Knob != tune.Partition || !lacks[s.Target.Object]:
 			t.record.Groups[s.File] = stands.ID
+			s, _ = t.record.joined(host, s, stands.Value)
 			set, err = repeat(set, t.applier, s, t.record.change(s, stands, ", whose unit runs now"))
 		}
 		if errors.Is(err, apply.ErrGone) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/internal/capability/tune"
+	"github.com/berth-project/berth/internal/capability/tune/profile"
 	"github.com/berth-project/berth/internal/capability/tune/tuner"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/knob"
@@ -197,107 +198,236 @@ func TestStoppedUnitAfterABoot(t *testing.T) {
 	}
 }
 
-// TestPartitionsOfAStoppedUnit: of two units with partitions one does not run. The other one is a partition, and the
-// group above both has the exclusive CPUs of both. Once the unit runs, Repeat makes it a partition, too, and the record
-// is that of a whole apply: the same profile by hand writes nothing.
+// TestPartitionsOfAStoppedUnit: a unit with a partition does not run. Another unit, if the profile has one, is a
+// partition, and the group above both has the exclusive CPUs of both, as far as the host still has them. Once the unit
+// runs, Repeat makes it a partition, too, and the record is that of a whole apply: the same profile by hand writes
+// nothing. The group keeps the exclusive CPUs that another program gave it in this boot.
 func TestPartitionsOfAStoppedUnit(t *testing.T) {
 	const above = "/sys/fs/cgroup/system.slice"
-	h := newHost(t)
-	h.write("/proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n")
-	created := func(at string) {
-		for file, text := range map[string]string{
-			"cgroup.controllers": "cpuset", "cgroup.procs": "", "cpuset.cpus": "", "cpuset.cpus.exclusive": "", "cpuset.cpus.partition": "member",
-			"cpuset.cpus.effective": "0-3", "cpuset.mems.effective": "0-3",
-		} {
-			h.write(at+"/"+file, text+"\n")
-		}
-	}
-	var o tuner.Order
-	o.Profile.Name, o.Again = "test", true
-	add := func(name, unit, file, want string, phase knob.Phase) {
-		o.Settings = append(o.Settings, tune.Setting{Knob: name, Instance: unit, File: file, Want: want, Write: want, Support: knob.Settable, Phase: phase})
-	}
-	created("/sys/fs/cgroup")
-	created(above)
-	add(tune.Exclusive, "system.slice", above+"/cpuset.cpus.exclusive", "1-2", knob.Exclusives)
-	for unit, cpu := range map[string]string{"a.service": "1", "b.service": "2"} {
-		created(above + "/" + unit)
-		add(tune.UnitCPUs, unit, above+"/"+unit+"/cpuset.cpus", cpu, knob.Exclusives)
-		add(tune.Exclusive, unit, above+"/"+unit+"/cpuset.cpus.exclusive", cpu, knob.Exclusives)
-		add(tune.Partition, unit, above+"/"+unit+"/cpuset.cpus.partition", "isolated", knob.Partitions)
-	}
-	slices.SortStableFunc(o.Settings, func(a, b tune.Setting) int { return int(a.Phase - b.Phase) })
-	h.makes = func(string) { // the kernel gives a group the CPUs of its list
-		for unit, cpu := range map[string]string{"a.service": "1", "b.service": "2"} {
-			at := above + "/" + unit
-			if text, err := os.ReadFile(h.plain.Path(at + "/cpuset.cpus")); err == nil && strings.TrimSpace(string(text)) != "" {
-				h.write(at+"/cpuset.cpus.effective", cpu)
+	for name, tt := range map[string]struct {
+		units           string // with CPU 1 and 2
+		others, exist   string // exclusive CPUs of another program, and the CPUs of the host
+		stopped, runs   string // exclusive CPUs of the group
+		started         int
+		before, earlier string // what the boot and the plan give the group
+	}{
+		"beside a unit":               {"a b", "", "0-3", "1-2", "1-2", 3, "1-2", "1"},
+		"beside another program":      {"a b", "3", "0-3", "1-3", "1-3", 3, "1-2", "1,3"},
+		"alone":                       {"b", "", "0-3", "", "2", 4, "2", ""},
+		"alone, with another program": {"b", "3", "0-3", "3", "2-3", 4, "2", ""},
+		"with fewer CPUs":             {"a b", "", "0-1", "1", "", 0, "1-2", "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.write("/proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n")
+			h.write("/sys/devices/system/cpu/possible", "0-3\n")
+			created := func(at string) {
+				for file, text := range map[string]string{
+					"cgroup.controllers": "cpuset", "cgroup.procs": "", "cpuset.cpus": "", "cpuset.cpus.exclusive": "", "cpuset.cpus.partition": "member",
+					"cpuset.cpus.effective": "0-3", "cpuset.mems.effective": "0-3",
+				} {
+					h.write(at+"/"+file, text+"\n")
+				}
 			}
-		}
-	}
-	var err error
-	h.groups, err = cgroup.Open(h.root)
-	must(t, err)
-	command := func(f func(*tuner.Tuner)) { t.Helper(); h.command(0, f) }
-	command(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
-	whole := h.states()
+			var o tuner.Order
+			o.Profile.Name, o.Again = "test", true
+			add := func(name, unit, file, want string, phase knob.Phase) {
+				o.Settings = append(o.Settings, tune.Setting{Knob: name, Instance: unit, File: file, Want: want, Write: want, Support: knob.Settable, Phase: phase})
+			}
+			units := map[string]string{"a.service": "1", "b.service": "2"}
+			if tt.units == "b" {
+				delete(units, "a.service")
+			}
+			created("/sys/fs/cgroup")
+			created(above)
+			add(tune.Exclusive, "system.slice", above+"/cpuset.cpus.exclusive", tt.before, knob.Exclusives)
+			for unit, cpu := range units {
+				created(above + "/" + unit)
+				add(tune.UnitCPUs, unit, above+"/"+unit+"/cpuset.cpus", cpu, knob.Exclusives)
+				add(tune.Exclusive, unit, above+"/"+unit+"/cpuset.cpus.exclusive", cpu, knob.Exclusives)
+				add(tune.Partition, unit, above+"/"+unit+"/cpuset.cpus.partition", "isolated", knob.Partitions)
+			}
+			slices.SortStableFunc(o.Settings, func(a, b tune.Setting) int { return int(a.Phase - b.Phase) })
+			h.makes = func(string) { // the kernel gives a group the CPUs of its list
+				for unit, cpu := range units {
+					at := above + "/" + unit
+					if text, err := os.ReadFile(h.plain.Path(at + "/cpuset.cpus")); err == nil && strings.TrimSpace(string(text)) != "" {
+						h.write(at+"/cpuset.cpus.effective", cpu)
+					}
+				}
+			}
+			var err error
+			h.groups, err = cgroup.Open(h.root)
+			must(t, err)
+			command := func(f func(*tuner.Tuner)) { t.Helper(); h.command(0, f) }
+			command(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+			whole := h.states()
 
-	h.boot = "the next boot"
-	must(t, os.RemoveAll(h.plain.Path(above)))
-	created(above)
-	created(above + "/a.service")
-	stopped := o
-	stopped.Settings = nil
-	for _, s := range o.Settings {
-		switch {
-		case s.Instance == "b.service" && s.Knob != tune.Exclusive:
-			s.File, s.Stopped = "", true
-			stopped.Waiting = append(stopped.Waiting, s)
-		case s.Instance == "system.slice":
-			s.Want, s.Write = "1", "1" // the plan knows no group of the stopped unit
-			stopped.Settings = append(stopped.Settings, s)
-		case s.Instance == "a.service":
-			stopped.Settings = append(stopped.Settings, s)
-		}
+			h.boot = "the next boot"
+			h.write("/sys/devices/system/cpu/possible", tt.exist+"\n")
+			must(t, os.RemoveAll(h.plain.Path(above)))
+			created(above)
+			h.write(above+"/cpuset.cpus.exclusive", tt.others+"\n")
+			stopped := o
+			stopped.Settings = nil
+			for i, s := range o.Settings {
+				switch {
+				case s.Instance == "b.service" && s.Knob != tune.Exclusive:
+					s.File, s.Stopped = "", true
+					stopped.Waiting = append(stopped.Waiting, s)
+				case s.Instance == "system.slice":
+					o.Settings[i].Want, o.Settings[i].Write = tt.runs, tt.runs
+					if s.Want, s.Write = tt.earlier, tt.earlier; tt.earlier != "" { // the plan knows no group of the stopped unit
+						stopped.Settings = append(stopped.Settings, s)
+					}
+				case s.Instance == "a.service":
+					created(above + "/a.service")
+					stopped.Settings = append(stopped.Settings, s)
+				}
+			}
+			has := func(when, exclusive, a, b string) {
+				t.Helper()
+				read := func(file string) string {
+					text, _ := os.ReadFile(h.plain.Path(above + file))
+					return strings.TrimSpace(string(text))
+				}
+				if units["a.service"] == "" {
+					a = ""
+				}
+				if e, x, y := read("/cpuset.cpus.exclusive"), read("/a.service/cpuset.cpus.partition"), read("/b.service/cpuset.cpus.partition"); e != exclusive || x != a || y != b {
+					t.Errorf("%s: %q, %q, %q, want %q, %q, %q", when, e, x, y, exclusive, a, b)
+				}
+			}
+			command(func(u *tuner.Tuner) { _, err := u.Apply(stopped); must(t, err) })
+			has("without b", tt.stopped, "isolated", "")
+			want := maps.Clone(whole)
+			for name := range want {
+				if strings.HasSuffix(name, "b.service") || tt.earlier == "" {
+					want[name] = tune.Dormant
+				}
+			}
+			if d := cmp.Diff(want, h.states()); d != "" {
+				t.Error(d)
+			}
+			if tt.started > 0 {
+				created(above + "/b.service")
+				command(func(u *tuner.Tuner) {
+					if again, err := u.Repeat(); err != nil || len(again.Started) != tt.started || len(again.Restarted) > 0 {
+						t.Errorf("%+v, %v", again, err)
+					}
+				})
+				has("with b", tt.runs, "isolated", "isolated")
+				if d := cmp.Diff(whole, h.states()); d != "" {
+					t.Error(d)
+				}
+				command(func(u *tuner.Tuner) {
+					if done, err := u.Apply(o); err != nil || done.Writes > 0 {
+						t.Errorf("%+v, %v", done, err)
+					}
+				})
+			}
+			command(func(u *tuner.Tuner) { u.Rollback() })
+			if tt.started > 0 {
+				has("rolled back", tt.others, "member", "member")
+			} else {
+				has("rolled back", tt.others, "member", "")
+			}
+		})
 	}
-	has := func(when, exclusive, a, b string) {
-		t.Helper()
-		read := func(file string) string {
-			text, _ := os.ReadFile(h.plain.Path(above + file))
-			return strings.TrimSpace(string(text))
-		}
-		if e, x, y := read("/cpuset.cpus.exclusive"), read("/a.service/cpuset.cpus.partition"), read("/b.service/cpuset.cpus.partition"); e != exclusive || x != a || y != b {
-			t.Errorf("%s: %q, %q, %q, want %q, %q, %q", when, e, x, y, exclusive, a, b)
-		}
+}
+
+// TestBudgetsOfAStoppedUnit: a unit with a budget for real-time threads does not run. The budget of the group above
+// serves it, the other units of the profile and those of other programs in this boot, if the root group has that much.
+// Once the unit runs, Repeat gives it its budget, which needs no policy.
+func TestBudgetsOfAStoppedUnit(t *testing.T) {
+	const cpu, above, budget = "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/system.slice", "/cpu.rt_runtime_us"
+	for name, tt := range map[string]struct {
+		units         []string
+		others        string // budget of another program's group
+		stopped, runs string // budget of the group above
+		started       int
+	}{
+		"beside a unit":               {[]string{"a.service", "b.service"}, "0", "400000", "400000", 1},
+		"beside another program":      {[]string{"a.service", "b.service"}, "300000", "700000", "700000", 1},
+		"more than the root group":    {[]string{"a.service", "b.service"}, "600000", "800000", "", 0},
+		"alone":                       {[]string{"b.service"}, "0", "0", "200000", 2},
+		"alone, with another program": {[]string{"b.service"}, "300000", "300000", "500000", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			h.write("/proc/self/mountinfo", "25 24 0:21 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n")
+			created := func(group, runtime string) {
+				h.write(group+budget, runtime+"\n")
+				h.write(group+"/cpu.rt_period_us", "1000000\n")
+				h.write(group+"/tasks", "")
+			}
+			order := func(running ...string) tuner.Order {
+				facts := tune.Host{Facts: knob.Facts{CPU: cpu, Units: map[string]bool{}, CPUGroups: map[string]string{}}, Files: map[string]string{}}
+				bound := profile.Bound{Name: "test"}
+				for _, unit := range tt.units {
+					facts.Facts.Units[unit] = true
+					bound.Units = append(bound.Units, profile.Unit{Name: unit, RTBudget: 200000})
+				}
+				for _, unit := range running {
+					facts.Facts.CPUGroups[unit] = above + "/" + unit
+					for _, file := range tune.Files(unit, facts.Facts) {
+						maps.Copy(facts.Files, knob.Open(h.root.FS()).Texts(file))
+					}
+				}
+				plan, waits := tune.Make(bound, facts, nil).WithoutStopped()
+				o := tuner.Order{Settings: plan.Settings, Waiting: waits, Again: true}
+				o.Profile.Name = "test"
+				return o
+			}
+			boot := func(others string, units ...string) {
+				must(t, os.RemoveAll(h.plain.Path(above)))
+				created(cpu, "950000")
+				created(above, others)
+				created(above+"/other", others)
+				for _, unit := range units {
+					created(above+"/"+unit, "0")
+				}
+			}
+			has := func(when, group, want string) {
+				t.Helper()
+				if now := strings.TrimSpace(h.files()[group+budget]); now != want {
+					t.Errorf("%s: %s has %s, want %s", when, group, now, want)
+				}
+			}
+			boot("0", tt.units...)
+			var err error
+			h.groups, err = cgroup.Open(h.root)
+			must(t, err)
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(tt.units...)); must(t, err) })
+			whole := h.states()
+
+			h.boot = "the next boot"
+			running := tt.units[:len(tt.units)-1]
+			boot(tt.others, running...)
+			h.do(func(u *tuner.Tuner) { _, err := u.Apply(order(running...)); must(t, err) })
+			has("without b", above, tt.stopped)
+			if tt.started > 0 {
+				created(above+"/b.service", "0")
+				h.do(func(u *tuner.Tuner) {
+					if again, err := u.Repeat(); err != nil || len(again.Started) != tt.started || len(again.Restarted) > 0 {
+						t.Errorf("%+v, %v", again, err)
+					}
+				})
+				has("with b", above, tt.runs)
+				has("with b", above+"/b.service", "200000")
+				if d := cmp.Diff(whole, h.states()); d != "" {
+					t.Error(d)
+				}
+				h.do(func(u *tuner.Tuner) {
+					if done, err := u.Apply(order(tt.units...)); err != nil || done.Writes > 0 {
+						t.Errorf("%+v, %v", done, err)
+					}
+				})
+			}
+			h.do(func(u *tuner.Tuner) { u.Rollback() })
+			has("rolled back", above, tt.others)
+		})
 	}
-	command(func(u *tuner.Tuner) { _, err := u.Apply(stopped); must(t, err) })
-	has("without b", "1-2", "isolated", "")
-	want := maps.Clone(whole)
-	for name := range want {
-		if strings.HasSuffix(name, "b.service") {
-			want[name] = tune.Dormant
-		}
-	}
-	if d := cmp.Diff(want, h.states()); d != "" {
-		t.Error(d)
-	}
-	created(above + "/b.service")
-	command(func(u *tuner.Tuner) {
-		if again, err := u.Repeat(); err != nil || len(again.Started) != 3 || len(again.Restarted) > 0 {
-			t.Errorf("%+v, %v", again, err)
-		}
-	})
-	has("with b", "1-2", "isolated", "isolated")
-	if d := cmp.Diff(whole, h.states()); d != "" {
-		t.Error(d)
-	}
-	command(func(u *tuner.Tuner) {
-		if done, err := u.Apply(o); err != nil || done.Writes > 0 {
-			t.Errorf("%+v, %v", done, err)
-		}
-	})
-	command(func(u *tuner.Tuner) { u.Rollback() })
-	has("rolled back", "", "member", "member")
 }
 
 // TestLiveUnitOfABootStarts: a unit of the committed profile does not run at the apply after a boot. Once it runs,
