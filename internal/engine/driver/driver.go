@@ -17,6 +17,7 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 
 	"github.com/berth-project/berth/internal/engine/apply"
@@ -123,6 +124,24 @@ func IsUnit(t plan.Target) bool { return cgroupfile.IsGroup(t) || t.Driver == th
 
 // IsOfThreads reports whether a target is the policy or the slice of the threads of a unit's group.
 func IsOfThreads(t plan.Target) bool { return t.Driver == thread.Driver }
+
+// Group returns the identity of the group of a unit's target, as a read of the target does.
+func Group(host *cgroup.Host, t plan.Target) (plan.Identity, error) {
+	g, err := host.Group(t.Object)
+	if err != nil {
+		return "", fmt.Errorf("group of %s: %w", t, err)
+	}
+	defer g.Close()
+	of := cgroup.CPU
+	if !IsOfThreads(t) {
+		of = cgroupfile.Knob(t).Controller()
+	}
+	id, err := g.ID(of)
+	if err != nil {
+		return "", fmt.Errorf("group of %s: %w", t, err)
+	}
+	return cgroupfile.Identity(id), nil
+}
 
 // IsBoot reports whether a target is a file by which the machine boots.
 func IsBoot(t plan.Target) bool { return t.Driver == boot.Driver }

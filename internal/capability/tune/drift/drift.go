@@ -97,8 +97,8 @@ type Report struct {
 	Unseen []Unseen `json:"unseen,omitempty"`
 	// Waiting are the names of settings whose units do not run.
 	Waiting []string `json:"waiting,omitempty"`
-	// starts is true if the unit of a setting runs that did not run at the apply.
-	starts bool
+	// started is true if a unit runs that did not run at the apply, or was restarted since.
+	started bool
 }
 
 // Run makes the comparisons that Decide requests, until ctx ends.
@@ -175,7 +175,7 @@ func (w *Watch) look(r request) {
 	}
 	found, judged, err := w.compare(dir, r.inCluster)
 	var again tuner.Repeated
-	if err == nil && judged && found != nil && (len(found.Drift) > 0 || found.starts) && w.opts.Groups != nil && !r.inCluster {
+	if err == nil && judged && found != nil && (len(found.Drift) > 0 || found.started) && w.opts.Groups != nil && !r.inCluster {
 		again, err = w.repeat(r.stateDir)
 	}
 	if !again.IsEmpty() {
@@ -295,7 +295,7 @@ func (w *Watch) compare(dir string, inCluster bool) (found *Report, judged bool,
 		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	from.onTrial = record.Args != nil && record.Args.Stage == tuner.OnTrial
-	found.starts = record.Starts(w.opts.Root.FS())
+	found.started = record.Started(w.opts.Root.FS(), w.opts.Groups)
 	rows := record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries)
 	before := w.idle
 	w.idle = record.Idle(w.opts.Root.FS())

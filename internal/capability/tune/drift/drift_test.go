@@ -287,7 +287,8 @@ func TestIdleStates(t *testing.T) {
 }
 
 // TestStoppedUnit: a setting whose unit does not run is no drift, and the status names it. Once the unit runs with the
-// setting, it waits no more, although nothing drifts. Another value is drift then.
+// setting, it waits no more, although nothing drifts. Another value is drift then, also after a restart of the unit that
+// brought the setting.
 func TestStoppedUnit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const file = "/sys/fs/cgroup/db.service/cpuset.mems"
@@ -329,7 +330,13 @@ func TestStoppedUnit(t *testing.T) {
 		if a, _, err := tuner.Load(filepath.Join(h.state, tuner.Subdir)); err != nil || len(a.Settings) != 1 || len(a.Waiting) > 0 {
 			t.Errorf("it runs: %+v, %v", a, err)
 		}
-		h.write(file, "1")
+		at := h.plain.Path("/sys/fs/cgroup/db.service")
+		must(t, os.Rename(at, at+".old")) // its inode stays in use
+		for name, text := range map[string]string{"cgroup.controllers": "cpuset", "cgroup.procs": "", "cpuset.mems": "0", "cpuset.mems.effective": "0"} {
+			h.write("sys/fs/cgroup/db.service/"+name, text)
+		}
+		h.want(h.minute(), 0, 0) // restarted, and has them already
+		h.write(file, "1")       // by another program
 		h.want(h.minute(), 1, 1, "unit.mems db.service is drift")
 	})
 }

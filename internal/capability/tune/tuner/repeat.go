@@ -3,12 +3,16 @@ package tuner
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/cgroup"
+	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // Repeated are the settings of a committed profile that Repeat set again.
@@ -24,6 +28,20 @@ type Repeated struct {
 // IsEmpty reports whether nothing was set again.
 func (r Repeated) IsEmpty() bool { return len(r.Started)+len(r.Restarted)+len(r.Followed) == 0 }
 
+// Started reports whether a unit runs that did not run at the apply, or was restarted since. Repeat then has something
+// to set or to note, also where nothing drifts. groups may be nil: then restarts are not seen.
+func (a Applied) Started(tree fs.FS, groups *cgroup.Host) bool {
+	started, _ := a.split(knob.Open(tree))
+	return len(started) > 0 || groups != nil && slices.ContainsFunc(a.Settings, func(s Setting) bool {
+		was, known := a.Groups[s.File]
+		if !known {
+			return false
+		}
+		now, err := driver.Group(groups, s.Target)
+		return err == nil && now != was
+	})
+}
+
 // Repeat applies a committed profile again to units that were restarted since, and to new threads that inherited
 // nothing. In a group that was not recreated, values of another program stay: of a thread that is on record, and of a
 // thread whose policy or slice is not the default. Repeat skips a unit that does not run; it applies the profile to a
@@ -36,6 +54,9 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	if !t.is || t.record.Phase != Committed || !t.record.Stands(t.host.Boot) {
 		return Repeated{}, nil
 	}
+	if t.record.Groups == nil { // an empty map is not in the file
+		t.record.Groups = map[string]plan.Identity{}
+	}
 	started, unset := setStarted(t)
 	ends := slices.DeleteFunc(slices.Clone(t.record.Settings), func(s Setting) bool { return !driver.EndsWithUnit(s.Target) })
 	if err := t.free(targets(ends)); err != nil {
@@ -43,19 +64,26 @@ func (t *Tuner) Repeat() (Repeated, error) {
 	}
 	all := Repeated{Started: started}
 	errs := []error{unset}
+	before := maps.Clone(t.record.Groups) // a policy and a slice have the same file
 	for i, now := range t.applier.Read(targets(ends)) {
 		s := ends[i]
-		if err := all.repeat(t, s, now); err != nil && !errors.Is(err, apply.ErrGone) { // else stopped since the read
+		switch err := all.repeat(t, s, now, before); {
+		case err == nil && now.Err == nil: // a group that has the value already gets no entry
+			t.record.Groups[s.File] = now.ID
+		case err != nil && !errors.Is(err, apply.ErrGone): // else stopped since the read
 			errs = append(errs, fmt.Errorf("%s: %w", s.Name(), err))
 		}
+	}
+	if !maps.Equal(before, t.record.Groups) {
+		errs = append(errs, t.record.save(t.host.Dir))
 	}
 	return all, errors.Join(errs...)
 }
 
-// repeat does what Tuner.Repeat does for one setting.
-func (r *Repeated) repeat(t *Tuner, s Setting, now apply.Standing) (err error) {
+// repeat does what Tuner.Repeat does for one setting. groups are those on record before.
+func (r *Repeated) repeat(t *Tuner, s Setting, now apply.Standing, groups map[string]plan.Identity) (err error) {
 	entry, known := t.journal.Entry(s.Target)
-	group, seen := t.record.Groups[s.File]
+	group, seen := groups[s.File]
 	switch c := t.record.change(s, now, ", again"); {
 	case now.Err != nil || !known && !seen:
 	case known && !entry.IsOf(t.applier.Kinds(), now.ID, now.Value), !known && group != now.ID:

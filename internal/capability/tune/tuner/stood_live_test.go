@@ -125,6 +125,15 @@ func TestLiveUnitStood(t *testing.T) {
 	u.gives(moved, set)
 	applied()
 	u.stop()
+	u.start()
+	o.Settings = u.order(confirm).Settings[1:]
+	pid = u.cmd.Process.Pid
+	u.gives(pid, set)
+	u.repeats("restarted with both", 0, 0)
+	u.gives(pid, kernel.Scheduled{Class: kernel.Idle})
+	u.repeats("another program's policy after the restart", 0, 0)
+	u.hasClass("after the restart", pid, kernel.Idle)
+	u.stop()
 	u.repeats("stopped", 0, 0)
 	u.start()
 	o.Settings = u.order(confirm).Settings[1:]

@@ -171,6 +171,15 @@ func TestStoodInARestartedUnit(t *testing.T) {
 			if d := cmp.Diff(entries, r.originals()); d != "" || mems() != now {
 				t.Errorf("it has %q, want %q: %s", mems(), now, d)
 			}
+			if tt.restarts && tt.restarted == 0 { // another program's value in the group that needed nothing
+				r.write(service+"/cpuset.mems", "0")
+				tt.back = "0"
+				r.do(func(u *tuner.Tuner) {
+					if again, err := u.Repeat(); err != nil || !again.IsEmpty() || mems() != "0" {
+						t.Errorf("%+v, %v: it has %q", again, err, mems())
+					}
+				})
+			}
 			r.do(func(u *tuner.Tuner) {
 				for at, outcome := range outcomes(u.Rollback()) {
 					if outcome != apply.OutcomeRestored {

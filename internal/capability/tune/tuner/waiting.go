@@ -3,7 +3,6 @@ package tuner
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -134,12 +133,6 @@ func (a Applied) split(host *knob.Host) (started, waits []Setting) {
 	return started, waits
 }
 
-// Starts reports whether the unit of a waiting setting runs now, so that Repeat has something to do.
-func (a Applied) Starts(tree fs.FS) bool {
-	started, _ := a.split(knob.Open(tree))
-	return len(started) > 0
-}
-
 // setStarted sets the waiting settings of units that run now, and returns those that it wrote. It records them as
 // settings of the profile, also after an error of the write: then they are drift. It writes no list of a unit, as
 // systemd would wait for the pages that move, and makes no partition of a unit without its CPUs.
@@ -151,9 +144,6 @@ func setStarted(t *Tuner) (set []Setting, err error) {
 	}
 	var now []Setting
 	var errs []error
-	if t.record.Groups == nil { // an empty map is not in the file
-		t.record.Groups = map[string]plan.Identity{}
-	}
 	lacks := map[string]bool{} // by group
 	for i, stands := range t.applier.Read(targets(begun)) {
 		s, err := begun[i], stands.Err
