@@ -115,7 +115,9 @@ func micros(text string) int64 {
 // split divides the waiting settings into those whose units run now, and the others. A setting of a group above a unit
 // waits for the unit that needs it: its partition, its policy, or its own budget for a policy that it gives itself.
 func (a Applied) split(host *knob.Host) (started, waits []Setting) {
-	runs := func(s Setting) bool { return s.File != "" && host.There(s.File) && knob.Runs(host, path.Dir(s.File)) }
+	runs := func(s Setting) bool { // a group may lack the file until systemd gives it the controller
+		return s.File != "" && host.There(path.Dir(s.File)) && knob.Runs(host, path.Dir(s.File))
+	}
 	for _, s := range a.Waiting {
 		is := runs(s)
 		if s.serves() != "" {

@@ -122,6 +122,26 @@ func TestStoppedUnitAfterABoot(t *testing.T) {
 				r.t.Error(d)
 			}
 		}},
+		"started without the controller": {false, func(r *registry, o tuner.Order, _ map[string]string) {
+			r.write(service+"/cgroup.controllers", "")
+			r.write(service+"/cgroup.procs", "")
+			r.write(service+"/cgroup.events", "populated 1")
+			absent := map[string]tune.State{cpus: tune.Gone, mems: tune.Gone}
+			if d := cmp.Diff(absent, r.states()); d != "" {
+				r.t.Error(d)
+			}
+			r.do(func(u *tuner.Tuner) {
+				if again, err := u.Repeat(); err != nil || !again.IsEmpty() { // systemd sets lists only for an apply
+					r.t.Errorf("%+v, %v", again, err)
+				}
+				if a, _ := u.Applied(); len(a.Settings) != 3 || len(a.Waiting) > 0 {
+					r.t.Errorf("%+v", a)
+				}
+			})
+			if d := cmp.Diff(absent, r.states()); d != "" {
+				r.t.Error(d)
+			}
+		}},
 		"applied again without it, and with it": {false, func(r *registry, o tuner.Order, _ map[string]string) {
 			r.do(func(u *tuner.Tuner) { _, err := u.Apply(stops(o)); must(r.t, err) })
 			if d := cmp.Diff(waits, r.states()); d != "" {
