@@ -292,6 +292,10 @@ func printAbout(w io.Writer, settings []tune.Verified) error {
 			"the kernel moves an interrupt that is pending when it fires next",
 		},
 		{
+			func(s tune.Verified) bool { return s.State == tune.Dormant && s.Reason != "" },
+			"the last apply left out the dormant settings without a file: berth tune apply --committed sets them",
+		},
+		{
 			func(s tune.Verified) bool { return s.Knob == tune.UnitPolicy || s.Knob == tune.UnitSlice },
 			"policies and slices of units are " + tune.NotDurable,
 		},

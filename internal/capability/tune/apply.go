@@ -77,7 +77,8 @@ type Verified struct {
 	Want      string `json:"want"`
 	Effective string `json:"effective"`
 	State     State  `json:"state"`
-	// Reason has the kernel's figures of an ignored limit of idle states, or why its state is unknown.
+	// Reason has the kernel's figures of an ignored limit of idle states, or why its state is unknown. It also says that
+	// the last apply left a setting out.
 	Reason string `json:"reason,omitempty"`
 	// Elsewhere is how many bytes of a unit's memory are on other NUMA nodes, although its memory nodes are ok. It is 0
 	// below 1 MiB.

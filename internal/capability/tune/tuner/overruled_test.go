@@ -39,4 +39,14 @@ func TestListThatAnotherFileOverrules(t *testing.T) {
 	if got := said(); !slices.Equal(got, want[1:]) {
 		t.Errorf("with the same list: %q", got)
 	}
+	r.reboot("two", nil) // the unit does not run, and starts with the other list
+	r.do(func(u *tuner.Tuner) {
+		o.Again = true
+		if _, err := u.Apply(stops(o)); err != nil {
+			t.Error(err)
+		}
+	})
+	if got := said(); !slices.Equal(got, want[1:]) {
+		t.Errorf("stopped: %q", got)
+	}
 }

@@ -190,7 +190,9 @@ func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tun
 		}
 		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
 		if slices.Contains(waits, s) {
-			row.State, row.Stopped = tune.Dormant, true
+			if row.State, row.Stopped = tune.Dormant, s.File != ""; !row.Stopped {
+				row.Reason = "the last apply left it out: berth tune apply --committed sets it"
+			}
 			all = append(all, row)
 			continue
 		}

@@ -32,9 +32,12 @@ func (a Applied) waiting(o Order, host *knob.Host) (write []tune.Setting, wait [
 	write = slices.Clone(o.Settings)
 	for _, s := range a.all() {
 		i := slices.IndexFunc(write, func(w tune.Setting) bool { return w.Knob == s.Knob && w.File == s.File })
-		stopped := slices.ContainsFunc(o.Waiting, func(w tune.Setting) bool { return w.Knob == s.Knob && w.Instance == s.Instance })
+		stopped := slices.IndexFunc(o.Waiting, func(w tune.Setting) bool { return w.Knob == s.Knob && w.Instance == s.Instance })
+		if stopped >= 0 && driver.IsListOfUnit(s.Target) { // a set may have other CPUs than in the last boot
+			s.Want, s.Value = o.Waiting[stopped].Want, plan.Value(o.Waiting[stopped].Write)
+		}
 		switch {
-		case stopped, s.serves() != "" && i < 0:
+		case stopped >= 0, s.serves() != "" && i < 0:
 			wait = append(wait, s)
 		case s.serves() != "":
 			if s, fits := a.joined(host, s, plan.Value(write[i].Write)); fits {
@@ -42,10 +45,9 @@ func (a Applied) waiting(o Order, host *knob.Host) (write []tune.Setting, wait [
 			}
 		}
 	}
-	for _, w := range o.Waiting { // the last apply left it out for another reason
-		s := Setting{Knob: w.Knob, Instance: w.Instance, Want: w.Want}
-		if !slices.ContainsFunc(wait, s.isLike) {
-			wait = append(wait, s)
+	for _, w := range o.Waiting { // the last apply left it out for another reason: nothing says where it is
+		if !slices.ContainsFunc(wait, func(s Setting) bool { return s.Knob == w.Knob && s.Instance == w.Instance }) {
+			wait = append(wait, Setting{Knob: w.Knob, Instance: w.Instance, Want: w.Want})
 		}
 	}
 	return write, wait
@@ -149,12 +151,16 @@ func setStarted(t *Tuner) (set []Setting, err error) {
 	lacks := map[string]bool{} // by group
 	for i, stands := range t.applier.Read(targets(begun)) {
 		s, err := begun[i], stands.Err
-		switch {
-		case err != nil: // stopped since
-		case driver.IsListOfUnit(s.Target):
-			lacks[s.Target.Object] = !t.applier.Kinds().Same(s.Target, stands.Value, s.Value)
-		case s.Knob != tune.Partition || !lacks[s.Target.Object]:
+		if driver.EndsWithUnit(s.Target) { // also where it cannot be set now: a restart is another start
 			t.record.Groups[s.File] = stands.ID
+		}
+		switch {
+		case err != nil: // stopped since, or it cannot be read
+		case driver.IsListOfUnit(s.Target):
+			if s.Knob == tune.UnitCPUs {
+				lacks[s.Target.Object] = !t.applier.Kinds().Same(s.Target, stands.Value, s.Value)
+			}
+		case s.Knob != tune.Partition || !lacks[s.Target.Object]:
 			s, _ = t.record.joined(host, s, stands.Value)
 			set, err = repeat(set, t.applier, s, t.record.change(s, stands, ", whose unit runs now"))
 		}

@@ -356,6 +356,94 @@ func TestPartitionsOfAStoppedUnit(t *testing.T) {
 	}
 }
 
+// TestWaitingListsOfAnotherPlan: the plan of this boot has another list for a stopped unit than the last apply, and a
+// list that the last apply left out. The unit gets the new list ahead of its next start. The other list has no place on
+// record: verify does not say that it waits for the unit, whether the unit runs or not.
+func TestWaitingListsOfAnotherPlan(t *testing.T) {
+	r, o, kernel := newRegistry(t)
+	r.do(func(u *tuner.Tuner) { u.Rollback() })
+	r.start()
+	first := o
+	first.Again, first.Settings = false, o.Settings[:2] // without mems
+	r.do(func(u *tuner.Tuner) { _, err := u.Apply(first); must(t, err) })
+	r.reboot("two", kernel)
+	o.Settings = slices.Clone(o.Settings)
+	o.Settings[1].Want, o.Settings[1].Write = "2", "2"
+	r.do(func(u *tuner.Tuner) { _, err := u.Apply(stops(o)); must(t, err) })
+	for _, when := range []string{"stopped", "running"} {
+		if when == "running" {
+			r.start()
+		}
+		a, _, err := tuner.Load(r.state)
+		must(t, err)
+		var left, all []string
+		for _, row := range a.Verify(r.root.FS(), r.kernel, nil) {
+			if row.Instance == "db.service" {
+				all = append(all, row.Knob+" "+row.Want)
+			}
+			if row.State == tune.Dormant && !row.Stopped {
+				left = append(left, row.Knob+": "+row.Reason)
+			}
+		}
+		if !slices.Equal(all, []string{"unit.cpus 2", "unit.mems 1"}) ||
+			!slices.Equal(left, []string{"unit.mems: the last apply left it out: berth tune apply --committed sets it"}) {
+			t.Errorf("%s: %q, left out %q", when, all, left)
+		}
+	}
+	r.reboot("three", kernel)
+	r.do(func(u *tuner.Tuner) {
+		if given, err := u.Ahead(); err != nil || len(given) != 1 || r.lists[cgroup.KnobCPUs] != "2" {
+			t.Errorf("%v, %v: systemd has %v", given, err, r.lists)
+		}
+	})
+}
+
+// TestPartitionWithoutItsCPUs: a unit that did not run at the apply starts with its memory nodes, and without its CPUs.
+// Repeat makes no partition of it. After a restart that brings the CPUs, it does.
+func TestPartitionWithoutItsCPUs(t *testing.T) {
+	const file = service + "/cpuset.cpus.partition"
+	r, o, _ := newRegistry(t)
+	r.do(func(u *tuner.Tuner) { u.Rollback() })
+	start := func() {
+		r.start()
+		r.write(service+"/cpuset.cpus.exclusive", "\n")
+		r.write(file, "member\n")
+	}
+	o.Settings = append(o.Settings, tune.Setting{
+		Knob: tune.Partition, Instance: "db.service", File: file, Want: "isolated", Write: "isolated", Support: knob.Settable, Phase: knob.Partitions,
+	})
+	for i, s := range o.Settings {
+		if s.Knob == tune.UnitCPUs {
+			o.Settings[i].Phase = knob.Exclusives // a partition begins with the CPUs of its group
+		}
+	}
+	o.Again = false
+	start()
+	r.do(func(u *tuner.Tuner) { _, err := u.Apply(o); must(t, err) })
+	r.reboot("two", nil)
+	o.Again = true
+	r.do(func(u *tuner.Tuner) { _, err := u.Apply(stops(o)); must(t, err) })
+	repeats := func(restarted int, want string) {
+		t.Helper()
+		r.do(func(u *tuner.Tuner) {
+			if again, err := u.Repeat(); err != nil || len(again.Started) > 0 || len(again.Restarted) != restarted {
+				t.Errorf("%+v, %v", again, err)
+			}
+		})
+		if now := strings.TrimSpace(r.files()[file]); now != want {
+			t.Errorf("it is %s, want %s", now, want)
+		}
+	}
+	r.lists[cgroup.KnobMems] = "1"
+	start()
+	repeats(0, "member")
+	repeats(0, "member")
+	must(t, os.Rename(r.plain.Path(service), r.plain.Path(service)+".old")) // its inode stays in use
+	r.lists[cgroup.KnobCPUs] = "1"
+	start()
+	repeats(1, "isolated")
+}
+
 // TestBudgetsOfAStoppedUnit: a unit with a budget for real-time threads does not run. The budget of the group above
 // serves it, the other units of the profile and those of other programs in this boot, if the root group has that much.
 // Once the unit runs, Repeat gives it its budget, which needs no policy.
