@@ -105,6 +105,8 @@ type Follower interface {
 	// number. A part to which another program gave a value stays as it is. The error matches ErrGone if the target has
 	// another identity.
 	Follow(t plan.Target, id plan.Identity) (given int, err error)
+	// Lacks reports whether a target has a part to which Follow would give the value. It writes nothing.
+	Lacks(t plan.Target) (lacks bool, err error)
 }
 
 // Limiter is an Opener that may find out that side effects of its writes are permanent on this host.

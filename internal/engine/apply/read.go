@@ -81,3 +81,16 @@ func (a *Applier) Follow(t plan.Target) (given int, err error) {
 	given, err = f.Follow(t, entry.ID)
 	return given, a.classify(call, t, err)
 }
+
+// Lacks reports whether a target has parts to which Follow would give the value once the target has an entry. It is
+// false for a target that has no such parts (Follower). It writes nothing.
+func (a *Applier) Lacks(t plan.Target) (lacks bool, err error) {
+	call := a.open()
+	defer call.close()
+	f, follows := offers[Follower](call, t)
+	if !follows {
+		return false, nil
+	}
+	lacks, err = f.Lacks(t)
+	return lacks, a.classify(call, t, err)
+}

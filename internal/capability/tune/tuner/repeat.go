@@ -140,9 +140,13 @@ func follow(list []Setting, a *apply.Applier, s Setting) ([]Setting, error) {
 	return list, err
 }
 
-// begin does the same for a setting that its unit had already, so that Berth wrote nothing. It forgets the entry again
-// if no thread got the setting: then nothing is to be undone.
+// begin does the same for a setting that its unit had already, so that Berth wrote nothing. It looks first: a thread may
+// keep a policy of its own for weeks. It forgets the entry again if no thread got the setting: then nothing is to be
+// undone.
 func begin(list []Setting, a *apply.Applier, s Setting, c plan.Change) ([]Setting, error) {
+	if lacks, err := a.Lacks(s.Target); err != nil || !lacks {
+		return list, err
+	}
 	if err := a.Claim([]plan.Change{c}); err != nil {
 		return list, err
 	}

@@ -2,6 +2,8 @@ package tuner_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +40,18 @@ func (u *unit) repeats(when string, restarted, followed int) {
 			u.t.Errorf("%s: set again %+v, %v, want %d and %d", when, again, err, restarted, followed)
 		}
 	})
+}
+
+// stored returns the time of the last write of the record and the journal.
+func (u *unit) stored() map[string]time.Time {
+	u.t.Helper()
+	all := map[string]time.Time{}
+	for _, name := range []string{"applied", "journal"} {
+		info, err := os.Stat(filepath.Join(u.state, name))
+		must(u.t, err)
+		all[name] = info.ModTime()
+	}
+	return all
 }
 
 // rolledBack rolls back. A journal without entries gives no outcome.
@@ -102,7 +116,11 @@ func TestLiveUnitStood(t *testing.T) {
 	moved, own := process(t).Process.Pid, process(t).Process.Pid // they inherit nothing
 	u.gives(own, kernel.Scheduled{Class: kernel.Idle})
 	must(t, u.group.Attach(own))
+	before := u.stored()
 	u.repeats("a policy of its own", 0, 0)
+	if d := cmp.Diff(before, u.stored()); d != "" {
+		t.Errorf("written for nothing:\n%s", d)
+	}
 	if on := u.originals(); len(on) > 0 {
 		t.Errorf("on record, although nothing was written: %v", on)
 	}
@@ -137,12 +155,12 @@ func TestLiveUnitStood(t *testing.T) {
 	u.repeats("stopped", 0, 0)
 	u.start()
 	o.Settings = u.order(confirm).Settings[1:]
-	before := u.has()
+	began := u.has()
 	u.repeats("restarted", len(o.Settings), 0)
 	u.repeats("once more", 0, 0)
 	u.hasClass("restarted", u.cmd.Process.Pid, kernel.Batch)
 	u.rolledBack(len(o.Settings))
-	u.asBefore("rolled back", before)
+	u.asBefore("rolled back", began)
 }
 
 // TestLiveUnitWithoutThreads: a unit has no process when a profile is applied. A process that comes later gets the

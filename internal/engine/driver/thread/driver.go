@@ -227,9 +227,7 @@ func (j *job) follow() (given int, err error) {
 		if err != nil || !journaled {
 			return given, err
 		}
-		now.lack = slices.DeleteFunc(now.lack, func(t one) bool {
-			return slices.ContainsFunc(threads, t.isOf) || !j.aim.isUnset(t.now, j.slice)
-		})
+		now.lack = j.since(threads, now.lack)
 		if len(now.lack) == 0 {
 			return given, nil
 		}
@@ -244,6 +242,27 @@ func (j *job) follow() (given int, err error) {
 		}
 	}
 	return given, nil // the next call goes on
+}
+
+// since returns the threads that are on no record and have the default.
+func (j *job) since(recorded []journal.Thread, lack []one) []one {
+	return slices.DeleteFunc(lack, func(t one) bool {
+		return slices.ContainsFunc(recorded, t.isOf) || !j.aim.isUnset(t.now, j.slice)
+	})
+}
+
+// Lacks implements apply.Follower.
+func (d *threads) Lacks(t plan.Target) (lacks bool, err error) {
+	_, err = d.in(t, func(j *job) error {
+		if err := j.ask(); err != nil {
+			return err
+		}
+		threads, _ := j.recorded()
+		now, err := j.look()
+		lacks = len(j.since(threads, now.lack)) > 0
+		return err
+	})
+	return lacks, err
 }
 
 // giveBack restores every thread to what it had, until no thread has what Berth gave it. Threads that another writer
