@@ -79,17 +79,31 @@ func budgeted(u profile.Unit, group string, h Host) (support knob.Support, why s
 	return runs(u, group, h, true)
 }
 
-// Budgets returns what groups of the CPU controller's own hierarchy need for real-time threads on the present host, in
-// microseconds of each second, by their paths. The root group, top, has the sum of its children. own are the budgets of
-// units and of all groups above them; a group that does not exist counts. texts reads the files of a pattern.
-func Budgets(own map[string]int64, top string, texts func(pattern string) map[string]string) map[string]int64 {
+// BudgetFor returns the budget for real-time threads of a group of the CPU controller's own hierarchy: at least now, its
+// budget on record, and what its children need. top is the root group. recorded are the budgets on record of units and
+// of the groups above them, by group; a group that does not exist counts as a child. texts reads the files of a pattern.
+// All budgets are in microseconds of each second. fits is false if the root group has less than all groups need; the
+// children then do not count.
+func BudgetFor(group, top, now string, recorded map[string]string, texts func(pattern string) map[string]string) (budget string, fits bool) {
 	h := Host{Facts: knob.Facts{CPU: top}, Files: map[string]string{}}
-	for group := range own {
-		for _, file := range budgetFiles(group, top) {
+	own := map[string]int64{}
+	for at, text := range recorded {
+		own[at] = micros(text)
+		for _, file := range budgetFiles(at, top) {
 			maps.Copy(h.Files, texts(file))
 		}
 	}
-	return needed(own, h)
+	need, most := needed(own, h), micros(h.Files[top+"/"+budgetFile])
+	fits = most < 0 || need[top] <= most
+	want := micros(now)
+	switch {
+	case want < 0: // no limit
+	case fits:
+		want = max(want, need[group])
+	default:
+		want = max(want, own[group])
+	}
+	return strconv.FormatInt(want, 10), fits
 }
 
 // needed returns what each of these groups needs: at least its present budget, its own desired budget, and the sum of

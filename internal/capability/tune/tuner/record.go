@@ -68,8 +68,8 @@ type Applied struct {
 	// Fired is how often each interrupt had fired when it was given its CPUs, by the file of its setting. The kernel
 	// moves an interrupt when it fires next.
 	Fired map[string]uint64 `json:"fired,omitempty"`
-	// Groups are the groups that units had at the apply, or when Repeat found them started, by the file of a setting that
-	// ends with the group. A setting that the unit had already has no journal entry: only this shows a restart then.
+	// Groups are the groups that units had at the apply, or when Repeat looked last, by the file of a setting that ends
+	// with the group. A setting that the unit had already has no journal entry: only this shows a restart then.
 	Groups map[string]plan.Identity `json:"groups,omitempty"`
 	// Former is the profile that was committed before, in an earlier boot or by the same profile. It is remembered
 	// until this apply is committed or rolled back.
@@ -183,17 +183,14 @@ func (a Applied) Moment(boottime time.Duration, now time.Time) time.Time {
 func (a Applied) Verify(tree fs.FS, asked Kernel, entries []journal.Entry) []tune.Verified {
 	host, survey, all := knob.Open(tree), knob.Survey{}, []tune.Verified{}
 	host.Scheduled = asked.Scheduled
-	_, waits := a.split(host)
+	_, idle := a.split(host)
 	for _, s := range slices.Concat(a.Settings, a.Waiting) {
 		if driver.IsBan(s.Target) {
 			continue // the setting that it serves is compared
 		}
 		row := tune.Verified{Knob: s.Knob, Instance: s.Instance, File: s.File, Want: s.Want}
-		if slices.Contains(waits, s) {
-			if row.State, row.Stopped = tune.Dormant, s.File != ""; !row.Stopped {
-				row.Reason = "the last apply left it out: berth tune apply --committed sets it"
-			}
-			all = append(all, row)
+		if slices.Contains(idle, s) {
+			all = append(all, unset(row))
 			continue
 		}
 		if driver.IsUnit(s.Target) {

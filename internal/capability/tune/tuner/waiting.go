@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/internal/capability/tune"
@@ -32,11 +31,11 @@ func (a Applied) waiting(o Order, host *knob.Host) (write []tune.Setting, wait [
 	write = slices.Clone(o.Settings)
 	for _, s := range a.all() {
 		i := slices.IndexFunc(write, func(w tune.Setting) bool { return w.Knob == s.Knob && w.File == s.File })
-		stopped := slices.IndexFunc(o.Waiting, func(w tune.Setting) bool { return w.Knob == s.Knob && w.Instance == s.Instance })
-		if stopped >= 0 && driver.IsListOfUnit(s.Target) { // a set may have other CPUs than in the last boot
-			s.Want, s.Value = o.Waiting[stopped].Want, plan.Value(o.Waiting[stopped].Write)
-		}
+		stopped := slices.IndexFunc(o.Waiting, s.isOf)
 		switch {
+		case stopped >= 0 && driver.IsListOfUnit(s.Target): // a set may have other CPUs than in the last boot
+			s.Want, s.Value = o.Waiting[stopped].Want, plan.Value(o.Waiting[stopped].Write)
+			wait = append(wait, s)
 		case stopped >= 0, s.serves() != "" && i < 0:
 			wait = append(wait, s)
 		case s.serves() != "":
@@ -45,12 +44,29 @@ func (a Applied) waiting(o Order, host *knob.Host) (write []tune.Setting, wait [
 			}
 		}
 	}
-	for _, w := range o.Waiting { // the last apply left it out for another reason: nothing says where it is
-		if !slices.ContainsFunc(wait, func(s Setting) bool { return s.Knob == w.Knob && s.Instance == w.Instance }) {
-			wait = append(wait, Setting{Knob: w.Knob, Instance: w.Instance, Want: w.Want})
+	return write, append(wait, leftOut(o.Waiting, wait)...)
+}
+
+// isOf reports whether a planned setting is the same part of a profile, with whichever value.
+func (s Setting) isOf(w tune.Setting) bool { return s.Knob == w.Knob && s.Instance == w.Instance }
+
+// leftOut returns planned settings that the last apply left out for another reason: nothing says where they are.
+func leftOut(planned []tune.Setting, wait []Setting) (left []Setting) {
+	for _, w := range planned {
+		if !slices.ContainsFunc(wait, func(s Setting) bool { return s.isOf(w) }) {
+			left = append(left, Setting{Knob: w.Knob, Instance: w.Instance, Want: w.Want})
 		}
 	}
-	return write, wait
+	return left
+}
+
+// unset returns the row of a setting that waits.
+func unset(row tune.Verified) tune.Verified {
+	row.State, row.Stopped = tune.Dormant, row.File != ""
+	if !row.Stopped {
+		row.Reason = "the last apply left it out: berth tune apply --committed sets it"
+	}
+	return row
 }
 
 // serves returns the knob of units below a group that need this setting of the group, "" for none.
@@ -71,47 +87,28 @@ func (s Setting) serves() string {
 func (a Applied) joined(host *knob.Host, s Setting, now plan.Value) (joined Setting, fits bool) {
 	switch s.Knob {
 	case tune.Exclusive:
-		has, _ := cpuset.Parse(string(now)) // a group that inherits gives none
+		all, _ := cpuset.Parse(string(now)) // a group that inherits gives none
 		cpus, _ := cpuset.Parse(string(s.Value))
 		if exist, err := cpuset.Parse(host.Text("/sys/devices/system/cpu/possible")); err == nil && !exist.IsEmpty() {
 			cpus = cpus.Intersect(exist)
 		}
-		if cpus = cpus.Union(has); cpus.IsEmpty() {
+		if all = all.Union(cpus); all.IsEmpty() {
 			return s, false
 		}
-		s.Value = plan.Value(cpus.String())
-		s.Want = cpus.String()
-		return s, true
+		s.Want, s.Value = all.String(), plan.Value(all.String())
 	case tune.UnitBudget:
-		own := map[string]int64{}
+		recorded := map[string]string{}
 		for _, b := range a.all() {
 			if b.Knob == s.Knob && b.File != "" {
-				own[path.Dir(b.File)] = micros(string(b.Value))
+				recorded[path.Dir(b.File)] = string(b.Value)
 			}
 		}
 		group := path.Dir(s.File)
-		top := strings.TrimSuffix(group, "/"+s.Target.Object)
-		need := tune.Budgets(own, top, host.Texts)
-		most := micros(host.Text(top + "/" + path.Base(s.File)))
-		fits = most < 0 || need[top] <= most
-		want := max(micros(string(s.Value)), micros(string(now)))
-		switch {
-		case micros(string(now)) < 0: // no limit
-			want = micros(string(now))
-		case fits:
-			want = max(want, need[group])
-		}
-		s.Value = plan.Value(strconv.FormatInt(want, 10))
-		s.Want = tune.BudgetText(string(s.Value))
+		budget, fits := tune.BudgetFor(group, strings.TrimSuffix(group, "/"+s.Target.Object), string(now), recorded, host.Texts)
+		s.Want, s.Value = tune.BudgetText(budget), plan.Value(budget)
 		return s, fits
 	}
 	return s, true
-}
-
-// micros parses a budget, and returns 0 if it cannot.
-func micros(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64)
-	return n
 }
 
 // split divides the waiting settings into those whose units run now, and the others. A setting of a group above a unit
