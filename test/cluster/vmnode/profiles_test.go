@@ -157,7 +157,8 @@ echo "slice $(systemctl show -P AllowedCPUs "$s")"
 sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID pinned)/status
 cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	const want = "isolated\nisolated 1,3, others 0,2\nslice 1 3\n2\n5\n5"
-	const gone = `systemctl show -P ActiveState,SubState,Transient,AllowedCPUs '` + ownSlice + `'; ls /run/systemd/transient /sys/fs/cgroup | grep x2d || true`
+	const is = `systemctl show -P ActiveState,SubState,Transient,AllowedCPUs '` + ownSlice + `'`
+	const gone = is + `; ls /run/systemd/transient /sys/fs/cgroup | grep x2d || true`
 	h.sh(t, "systemd-run --unit pinned taskset -c 1-2 sleep infinity")
 	h.eventually(t, "it is pinned", "sed -n 's/^Cpus_allowed_list:\t//p' /proc/$(systemctl show -P MainPID pinned)/status", "1-2")
 	first, before := h.sh(t, has), h.sh(t, gone)
@@ -206,6 +207,18 @@ cat /sys/devices/virtual/workqueue/cpumask /proc/irq/default_smp_affinity`
 	}
 	h.sh(t, berth+" tune rollback && systemctl disable joined && systemctl daemon-reload")
 	h.expect(t, "rolled back for the last time", gone, before)
+
+	// A rollback leaves an empty list of a slice that systemd started. systemd reads it after the list of the next start.
+	h.sh(t, "systemctl start joined && "+berth+" tune apply dpdk --confirm 1h")
+	h.expect(t, "applied to a slice that systemd started", has, want)
+	h.sh(t, berth+" tune rollback && systemctl stop joined '"+ownSlice+"'")
+	t.Log(h.sh(t, "cat '/run/systemd/system.control/"+ownSlice+".d/'*"))
+	h.sh(t, berth+" tune apply dpdk --confirm 1h")
+	h.expect(t, "applied beside the empty list", has, want)
+	h.sh(t, berth+" tune rollback")
+	h.expect(t, "rolled back beside the empty list", is, "inactive\ndead\nno")
+	// systemd leaves its file of the list in /run/systemd/transient. The empty list comes after it.
+	h.expect(t, "a service of the slice then", "systemctl start joined; "+is+"; systemctl stop joined '"+ownSlice+"'", "active\nactive\nno")
 
 	const file = "'/run/systemd/system/" + ownSlice + "'"
 	h.sh(t, "printf '[Slice]\nCPUWeight=50\n' >"+file+" && systemctl daemon-reload")
