@@ -39,7 +39,7 @@ func TestLocality(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, trial := range r.Trials {
-		if trial.EndPercent < 99 || trial.StartPercent > 80 || trial.PassBytes == 0 || trial.BareBytes == 0 {
+		if trial.EndPercent < 99 || trial.StartPercent > 96 || trial.PassBytes == 0 || trial.BareBytes == 0 {
 			t.Errorf("%+v", trial)
 		}
 		if trial.HugeKiBBefore != trial.HugeKiBAfter || trial.Splits > 0 {
