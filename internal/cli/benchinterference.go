@@ -47,7 +47,7 @@ every goal. The command needs cpu.idle (Linux 5.15).`,
 	}
 	victimFlags(cmd, &o.LoadOptions, interferenceDuration, "CPU")
 	flags := cmd.Flags()
-	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of fourteen")
+	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of eleven")
 	flags.IntVar(&o.Reserve, "reserve", bench.DefaultReserve, "`PERCENT` of the CPUs of each L3 in the reserve, 0 to 50; 0 leaves that arm out")
 	return cmd
 }

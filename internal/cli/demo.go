@@ -44,7 +44,7 @@ func newDemoCommand(g *globals) *cobra.Command {
   tune      what a profile would change here; a harmless setting, applied and verified
 
 Each time, it then kills the agent and rolls back. In the end it shows that every file
-that Berth changed reads as before. Needs root; takes less than three minutes; Ctrl-C at
+that Berth changed is as before. Needs root; takes less than three minutes; Ctrl-C at
 any time leaves the host clean.`,
 		Example: `  berth demo
   berth demo place isolate`,

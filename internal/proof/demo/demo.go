@@ -64,8 +64,8 @@ func (o Options) part(capability string) part {
 	return &burst{Options: o}
 }
 
-// ErrNotRestored reports that a file does not read as before.
-var ErrNotRestored = errors.New("a file does not read as before")
+// ErrNotRestored reports that a file is not as before.
+var ErrNotRestored = errors.New("a file is not as before")
 
 // Run runs the demonstration and returns its report, also together with ErrNotRestored or the error of a part that
 // failed. Everything that Run made is gone when it returns, also when ctx ends, which is an error without a report.
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r.Restored = len(failed) == 0
 	for _, f := range r.Files {
-		r.Restored = r.Restored && f.Before == f.After
+		r.Restored = r.Restored && f.Restored
 	}
 	if !r.Restored && len(failed) == 0 {
 		failed = append(failed, ErrNotRestored)

@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/internal/proof/bench"
@@ -39,6 +40,12 @@ type FileProof struct {
 	Before string `json:"before"`
 	During string `json:"during"`
 	After  string `json:"after"`
+	// Restored is true if After is Before, or has its effect: the kernel does not let a group with processes have an
+	// empty list again, so its list names all CPUs or memory nodes.
+	Restored bool `json:"restored"`
+
+	// unlimited is the list with the effect of an empty file, "" if the file is not a list, or was not empty.
+	unlimited string
 }
 
 func (o Options) newReport() *Report {
@@ -74,7 +81,7 @@ func WriteTable(w io.Writer, r *Report) error {
 	}
 	b.WriteByte('\n')
 	if r.Restored {
-		b.WriteString("Every file that Berth could touch reads as before. The groups are removed.\n")
+		b.WriteString("Every file that Berth could touch is as before. The groups are removed.\n")
 	}
 	for _, note := range append(r.Notes, reading(r)...) {
 		b.WriteString("note: " + note + "\n")
@@ -100,12 +107,18 @@ func armRows(r *Report) [][]string {
 	return rows
 }
 
+// sameEffect is the verdict on a list that was empty, and now names everything.
+const sameEffect = "same effect"
+
 func fileRows(r *Report) [][]string {
 	rows := [][]string{{"FILE", "BEFORE", "WITH BERTH", "AFTER ROLLBACK", ""}}
 	for _, f := range r.Files {
 		verdict := "as before"
-		if f.After != f.Before {
+		switch {
+		case !f.Restored:
 			verdict = "DIFFERS"
+		case f.After != f.Before:
+			verdict = sameEffect
 		}
 		rows = append(rows, []string{f.File, f.Before, f.During, f.After, verdict})
 	}
@@ -115,6 +128,9 @@ func fileRows(r *Report) [][]string {
 // reading explains figures that may surprise.
 func reading(r *Report) []string {
 	notes := []string{"times are milliseconds from each request's intended start; n/a: fewer than ten requests lie above that quantile"}
+	if slices.ContainsFunc(r.Files, func(f FileProof) bool { return f.Restored && f.After != f.Before }) {
+		notes = append(notes, sameEffect+": the kernel does not let a group with processes have an empty list again; a list of everything limits as little")
+	}
 	for _, f := range r.Files {
 		if f.During != f.Before {
 			return append(notes, "WITH BERTH is what stood when Berth was killed; of a quota it is the ceiling, or the share that a busy machine left")

@@ -32,8 +32,9 @@ func TestTable(t *testing.T) {
 			{Capability: "localize", Why: "one NUMA node"},
 		},
 		Files: []FileProof{
-			{"/sys/fs/cgroup/x/cpu.max", "50000 100000", "150000 100000", "50000 100000"},
-			{"/sys/fs/cgroup/x/cpu.max.burst", "0", "50000", "50000"},
+			{File: "/sys/fs/cgroup/x/cpu.max", Before: "50000 100000", During: "150000 100000", After: "50000 100000", Restored: true},
+			{File: "/sys/fs/cgroup/x/cpu.max.burst", Before: "0", During: "50000", After: "50000"},
+			{File: "/sys/fs/cgroup/x/cpuset.cpus", During: "1", After: "0-1", Restored: true},
 		},
 		Notes: []string{"a note"},
 	}

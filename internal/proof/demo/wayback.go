@@ -33,6 +33,26 @@ func (p *proof) watch(group string, controller cgroup.Controller, names ...strin
 			return err
 		}
 	}
+	if controller == cgroup.CPUSet {
+		return p.watchLists(group)
+	}
+	return nil
+}
+
+// watchLists notes which lists have the effect of the group's empty lists.
+func (p *proof) watchLists(path string) error {
+	group, err := p.host.Group(path, cgroup.CPUSet)
+	if err != nil {
+		return fmt.Errorf("group %q: %w", path, err)
+	}
+	defer group.Close()
+	for name, knob := range map[string]cgroup.Knob{"cpuset.cpus": cgroup.KnobCPUs, "cpuset.mems": cgroup.KnobMems} {
+		for i, f := range p.files {
+			if f.Before == "" && strings.HasSuffix(f.File, "/"+path+"/"+name) {
+				p.files[i].unlimited = string(group.Unlimited(knob))
+			}
+		}
+	}
 	return nil
 }
 
@@ -76,7 +96,12 @@ func (p *proof) again(put func(f *FileProof, now string)) error {
 }
 
 func (p *proof) during() error { return p.again(func(f *FileProof, now string) { f.During = now }) }
-func (p *proof) after() error  { return p.again(func(f *FileProof, now string) { f.After = now }) }
+
+func (p *proof) after() error {
+	return p.again(func(f *FileProof, now string) {
+		f.After, f.Restored = now, now == f.Before || f.Before == "" && now == f.unlimited
+	})
+}
 
 // changed returns the files that Berth changed, or that differ now.
 func (p *proof) changed() []FileProof {
