@@ -97,8 +97,6 @@ type Report struct {
 	Unseen []Unseen `json:"unseen,omitempty"`
 	// Waiting are the names of settings whose units do not run.
 	Waiting []string `json:"waiting,omitempty"`
-	// started is true if a unit runs that did not run at the apply, or was restarted since.
-	started bool
 }
 
 // Run makes the comparisons that Decide requests, until ctx ends.
@@ -173,14 +171,14 @@ func (w *Watch) look(r request) {
 	if !r.inCluster {
 		guarded = w.guard(dir)
 	}
-	found, judged, err := w.compare(dir, r.inCluster)
+	found, lost, judged, err := w.compare(dir, r.inCluster)
 	var again tuner.Repeated
-	if err == nil && judged && found != nil && (len(found.Drift) > 0 || found.started) && w.opts.Groups != nil && !r.inCluster {
+	if judged && lost {
 		again, err = w.repeat(r.stateDir)
 	}
 	if !again.IsEmpty() {
 		var broken error
-		found, judged, broken = w.compare(dir, false)
+		found, _, judged, broken = w.compare(dir, false)
 		err = errors.Join(err, broken)
 	}
 	w.mu.Lock()
@@ -268,41 +266,42 @@ func (w *Watch) repeated(again tuner.Repeated) {
 }
 
 // compare reads the record and the host, in a cluster as far as the agent's pod shows it. The report is nil if no
-// profile is committed. judged is false if the profile changed during the comparison.
-func (w *Watch) compare(dir string, inCluster bool) (found *Report, judged bool, err error) {
+// profile is committed. lost is true if units may lack what repeat sets again; it is false in a cluster. judged is false
+// if the profile changed during the comparison, and after an error.
+func (w *Watch) compare(dir string, inCluster bool) (found *Report, lost, judged bool, err error) {
 	var from vantage
 	if inCluster {
 		if from, err = w.pod(); err != nil {
-			return nil, false, err
+			return nil, false, false, err
 		}
 		if from.isForeign(dir) {
-			return nil, false, fmt.Errorf("%s: %w", dir, ErrNotMounted)
+			return nil, false, false, fmt.Errorf("%s: %w", dir, ErrNotMounted)
 		}
 	}
 	record, is, err := tuner.Load(dir)
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	if !is || record.Phase != tuner.Committed {
-		return nil, true, nil
+		return nil, false, true, nil
 	}
 	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
 	if found.Ended {
-		return found, true, nil
+		return found, false, true, nil
 	}
 	originals, err := journal.Load(dir, driver.Values())
 	if err != nil {
-		return nil, false, fmt.Errorf("stateDir/tune: %w", err)
+		return nil, false, false, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	from.onTrial = record.Args != nil && record.Args.Stage == tuner.OnTrial
-	found.started = record.Started(w.opts.Root.FS(), w.opts.Groups)
 	rows := record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries)
 	before := w.idle
 	w.idle = record.Idle(w.opts.Root.FS())
 	tuner.JudgeIdle(rows, before, w.idle)
 	found.judge(w.found.steady(found.Since, rows), from)
+	lost = !inCluster && w.opts.Groups != nil && (len(found.Drift) > 0 || record.Started(rows, w.opts.Groups))
 	now, is, err := tuner.Load(dir)
-	return found, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
+	return found, lost, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
 }
 
 // steady returns the rows of the same profile. A limit of idle states that was ignored keeps its row, with the figures

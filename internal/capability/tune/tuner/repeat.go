@@ -3,16 +3,15 @@ package tuner
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 
+	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
-	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // Repeated are the settings of a committed profile that Repeat set again.
@@ -29,17 +28,20 @@ type Repeated struct {
 func (r Repeated) IsEmpty() bool { return len(r.Started)+len(r.Restarted)+len(r.Followed) == 0 }
 
 // Started reports whether a unit runs that did not run at the apply, or was restarted since. Repeat then has something
-// to set or to note, also where nothing drifts. groups may be nil: then restarts are not seen.
-func (a Applied) Started(tree fs.FS, groups *cgroup.Host) bool {
-	started, _ := a.split(knob.Open(tree))
-	return len(started) > 0 || groups != nil && slices.ContainsFunc(a.Settings, func(s Setting) bool {
+// to set or to note, also where nothing drifts. rows are those of Verify.
+func (a Applied) Started(rows []tune.Verified, groups *cgroup.Host) bool {
+	runs := func(row tune.Verified) bool { // else Verify calls a setting that waits dormant
+		return row.State != tune.Dormant && slices.ContainsFunc(a.Waiting, func(s Setting) bool { return s.Knob == row.Knob && s.File == row.File })
+	}
+	restarted := func(s Setting) bool {
 		was, known := a.Groups[s.File]
 		if !known {
 			return false
 		}
 		now, err := driver.Group(groups, s.Target)
 		return err == nil && now != was
-	})
+	}
+	return slices.ContainsFunc(rows, runs) || slices.ContainsFunc(a.Settings, restarted)
 }
 
 // Repeat applies a committed profile again to units that were restarted since, and to new threads that inherited

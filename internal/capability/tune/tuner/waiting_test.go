@@ -376,8 +376,12 @@ func TestWaitingListsOfAnotherPlan(t *testing.T) {
 		}
 		a, _, err := tuner.Load(r.state)
 		must(t, err)
+		rows := a.Verify(r.root.FS(), r.kernel, nil)
+		if a.Started(rows, r.groups) != (when == "running") {
+			t.Errorf("%s: a unit started: %v", when, when != "running")
+		}
 		var left, all []string
-		for _, row := range a.Verify(r.root.FS(), r.kernel, nil) {
+		for _, row := range rows {
 			if row.Instance == "db.service" {
 				all = append(all, row.Knob+" "+row.Want)
 			}
