@@ -132,15 +132,7 @@ func Group(host *cgroup.Host, t plan.Target) (plan.Identity, error) {
 		return "", fmt.Errorf("group of %s: %w", t, err)
 	}
 	defer g.Close()
-	of := cgroup.CPU
-	if !IsOfThreads(t) {
-		of = cgroupfile.Knob(t).Controller()
-	}
-	id, err := g.ID(of)
-	if err != nil {
-		return "", fmt.Errorf("group of %s: %w", t, err)
-	}
-	return cgroupfile.Identity(id), nil
+	return cgroupfile.IdentityOf(g, t)
 }
 
 // IsBoot reports whether a target is a file by which the machine boots.

@@ -201,8 +201,8 @@ func (g *Groups) originalList(path string) (list cgroup.Value, err error) {
 // isOf reports whether an entry is about the group, which has the value v. It is also true if systemd made a service's
 // group again with Berth's list.
 func isOf(e journal.Entry, group *cgroup.Group, v cgroup.Value) bool {
-	id, err := group.ID(cgroupfile.Knob(e.Target).Controller())
-	return err == nil && e.IsOf(cgroupfile.Values(), cgroupfile.Identity(id), plan.Value(v))
+	id, err := cgroupfile.IdentityOf(group, e.Target)
+	return err == nil && e.IsOf(cgroupfile.Values(), id, plan.Value(v))
 }
 
 // stands returns the current list of the group at the entry's path, and whether the entry is about that group.

@@ -122,12 +122,12 @@ func (s *groups) Read(t plan.Target) (plan.Value, plan.Identity, error) {
 	if err != nil {
 		return "", "", classify(err)
 	}
-	id, err := g.ID(Knob(t).Controller())
+	id, err := IdentityOf(g, t)
 	if err != nil {
 		return "", "", classify(err)
 	}
 	v, err := read(g, t)
-	return plan.Value(v), Identity(id), classify(err)
+	return plan.Value(v), id, classify(err)
 }
 
 // read returns the value of a target. A unit's group may lack the controller until systemd is asked for a value.

@@ -44,3 +44,10 @@ func Knob(t plan.Target) cgroup.Knob { return cgroup.Knob(t.Knob) }
 
 // Identity returns the identity of a group's directory, as cgroup.Group.ID returns it for the controller of the knob.
 func Identity(id cgroup.ID) plan.Identity { return plan.Identity(id.String()) }
+
+// IdentityOf returns the identity of a group for a target of the group or of its threads: for threads, the identity in
+// the hierarchy of the controller cpu. Its errors are those of cgroup.Group.ID.
+func IdentityOf(g *cgroup.Group, t plan.Target) (plan.Identity, error) {
+	id, err := g.ID(Knob(t).Controller())
+	return Identity(id), err
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/hostwrite"
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
@@ -88,11 +89,11 @@ func (d *cookies) in(t plan.Target, f func(*cgroup.Group, coresched.Cookie) erro
 		return "", classify(err)
 	}
 	defer g.Close()
-	id, err := g.ID(cgroup.CPU)
+	id, err := cgroupfile.IdentityOf(g, t)
 	if err != nil {
 		return "", classify(err)
 	}
-	return plan.Identity(id.String()), classify(f(g, c))
+	return id, classify(f(g, c))
 }
 
 // Threads are the threads of a group that have a certain cookie, and the threads that have no cookie at all.

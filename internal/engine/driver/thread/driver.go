@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/engine/apply"
+	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/hostwrite"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
@@ -111,11 +112,10 @@ func (d *threads) in(t plan.Target, f func(*job) error) (plan.Identity, error) {
 		return "", classify(err)
 	}
 	defer g.Close()
-	id, err := g.ID(cgroup.CPU)
-	if err != nil {
+	if j.id, err = cgroupfile.IdentityOf(g, t); err != nil {
 		return "", classify(err)
 	}
-	j.group, j.id = g, plan.Identity(id.String())
+	j.group = g
 	return j.id, classify(f(j))
 }
 
