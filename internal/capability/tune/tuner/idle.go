@@ -2,7 +2,6 @@ package tuner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/tune"
 	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/linux/knob"
 )
 
 // betweenLooks is the time between the two looks of a verification.
@@ -53,37 +53,32 @@ type idleState struct {
 
 // Idle looks at the idle states of the CPUs whose wake-up the profile limits.
 func (a Applied) Idle(tree fs.FS) Idle {
-	const driver = "/sys/devices/system/cpu/cpuidle/current_driver"
-	look := Idle{since: a.Since, driver: textOf(tree, driver), cpus: map[string]idleCPU{}}
-	for _, s := range a.Settings {
-		if s.Knob == ResumeLatency && s.Want != "any" {
-			look.cpus[s.File] = idleCPU{textOf(tree, s.File), idleStates(tree, path.Join(path.Dir(path.Dir(s.File)), "cpuidle"))}
-		}
+	limits := slices.DeleteFunc(slices.Clone(a.Settings), func(s Setting) bool { return s.Knob != ResumeLatency || s.Want == "any" })
+	if len(limits) == 0 {
+		return Idle{}
+	}
+	host := knob.Open(tree)
+	look := Idle{since: a.Since, driver: host.Text("/sys/devices/system/cpu/cpuidle/current_driver"), cpus: map[string]idleCPU{}}
+	for _, s := range limits {
+		look.cpus[s.File] = idleCPU{host.Text(s.File), idleStates(host, path.Join(path.Dir(path.Dir(s.File)), "cpuidle"))}
 	}
 	return look
 }
 
 // idleStates reads the states of a CPU, shallow ones first. It returns nil if it cannot read all of them.
-func idleStates(tree fs.FS, dir string) (all []idleState) {
+func idleStates(host *knob.Host, dir string) (all []idleState) {
 	for {
 		at := fmt.Sprintf("%s/state%d/", dir, len(all))
-		usage, err := fs.ReadFile(tree, strings.TrimPrefix(at, "/")+"usage")
-		if errors.Is(err, fs.ErrNotExist) {
+		if !host.There(at + "usage") {
 			return all
 		}
-		left, unread := strconv.ParseUint(strings.TrimSpace(string(usage)), 10, 64) // not a number if not read
-		latency, err := strconv.ParseUint(textOf(tree, at+"latency"), 10, 64)
-		if err != nil || unread != nil {
+		left, errLeft := strconv.ParseUint(host.Text(at+"usage"), 10, 64)
+		latency, errLatency := strconv.ParseUint(host.Text(at+"latency"), 10, 64)
+		if errLeft != nil || errLatency != nil {
 			return nil
 		}
-		all = append(all, idleState{textOf(tree, at+"name"), latency, left, textOf(tree, at+"disable") == "1"})
+		all = append(all, idleState{host.Text(at + "name"), latency, left, host.Text(at+"disable") == "1"})
 	}
-}
-
-// textOf returns the content of a file, "" if it cannot be read.
-func textOf(tree fs.FS, file string) string {
-	text, _ := fs.ReadFile(tree, strings.TrimPrefix(file, "/")) // callers take "" for unknown
-	return strings.TrimSpace(string(text))
 }
 
 // VerifyOver compares as Verify does, and looks at idle states before and after a pause, if the profile limits the
