@@ -236,7 +236,7 @@ func verdict(v verified) error {
 func printVerified(w io.Writer, v verified) error {
 	rows := [][]string{{"KNOB", "WANT", "EFFECTIVE", "STATE", "FILE"}}
 	for _, s := range v.Settings {
-		rows = append(rows, []string{s.Knob + " " + s.Instance, s.Want, textOrDash(s.Effective), string(s.State), s.File})
+		rows = append(rows, []string{tune.Name(s.Knob, s.Instance), s.Want, textOrDash(s.Effective), string(s.State), s.File})
 	}
 	if err := table.Write(w, rows); err != nil {
 		return err
@@ -255,7 +255,7 @@ func printVerified(w io.Writer, v verified) error {
 		if s.Elsewhere == 0 {
 			continue
 		}
-		if err := printLine(w, fmt.Sprintf("\nnote: %s %s: %s", s.Knob, s.Instance, tuner.ElsewhereText(s.Elsewhere, s.Want))); err != nil {
+		if err := printLine(w, fmt.Sprintf("\nnote: %s: %s", tune.Name(s.Knob, s.Instance), tuner.ElsewhereText(s.Elsewhere, s.Want))); err != nil {
 			return err
 		}
 	}
@@ -268,7 +268,7 @@ func unknown(settings []tune.Verified) (notes []string) {
 	of := map[string][]string{}
 	for _, s := range settings {
 		if s.State == tune.Unproven {
-			of[s.Reason] = append(of[s.Reason], s.Knob+" "+s.Instance)
+			of[s.Reason] = append(of[s.Reason], tune.Name(s.Knob, s.Instance))
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(of)) {
