@@ -68,15 +68,19 @@ func (p *Page) Past(ctx context.Context, workload string, seconds, step int) ([]
 	return p.ask(ctx, window.PastOf(workload, seconds, step))
 }
 
-// Serve serves the page on a listener of the user's computer until ctx ends. The page is this program's, and its data
-// comes from the agent.
+// Serve serves the page on a listener of the user's computer until ctx ends.
 func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	transport := p.transport()
 	defer transport.CloseIdleConnections()
+	return window.ServeAt(ctx, l, window.Guard(nil, p.handler(transport)))
+}
+
+// handler serves the page: its files are this program's, and its data comes from the agent.
+func (p *Page) handler(transport http.RoundTripper) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", web.Page())
 	mux.Handle("GET /api/", onlyData(p, transport))
-	return window.ServeAt(ctx, l, window.Guard(nil, mux))
+	return mux
 }
 
 // proxy passes requests on to the agent: only their path and Accept header.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/berth-project/berth/internal/agent/view"
@@ -25,7 +24,7 @@ func types() map[string]string {
 
 // Serve serves the pages of the cluster and of its nodes on a listener of the user's computer until ctx ends.
 func (c *Cluster) Serve(ctx context.Context, l net.Listener) error {
-	nodes := &nodes{cluster: c, page: web.Page(), proxies: map[string]http.Handler{}}
+	nodes := &nodes{cluster: c, pages: map[string]http.Handler{}}
 	defer nodes.close()
 	mux := http.NewServeMux()
 	mux.Handle("/", web.NewCluster(func() (*view.Cluster, error) { return c.View(), nil }, c.log).Handler())
@@ -36,14 +35,13 @@ func (c *Cluster) Serve(ctx context.Context, l net.Listener) error {
 // nodes serves the pages of nodes.
 type nodes struct {
 	cluster *Cluster
-	page    http.Handler
 
 	mu         sync.Mutex
-	proxies    map[string]http.Handler
+	pages      map[string]http.Handler
 	transports []*authorized
 }
 
-// ServeHTTP implements http.Handler: the page is this program's, and its data comes from the agent of the node.
+// ServeHTTP implements http.Handler.
 func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("node")
 	page, there := n.cluster.Node(name)
@@ -51,23 +49,19 @@ func (n *nodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("the cluster has no node %q", name), http.StatusNotFound)
 		return
 	}
-	inner := http.StripPrefix(nodesPath+name, n.page)
-	if strings.HasPrefix(r.URL.Path, nodesPath+name+"/api/") {
-		inner = http.StripPrefix(nodesPath+name, n.proxy(page))
-	}
-	inner.ServeHTTP(w, r)
+	http.StripPrefix(nodesPath+name, n.handler(page)).ServeHTTP(w, r)
 }
 
-// proxy returns the handler that passes requests on to the agent of a node.
-func (n *nodes) proxy(page *Page) http.Handler {
+// handler returns the handler of a page. It keeps the page's connections to the agent for the next request.
+func (n *nodes) handler(page *Page) http.Handler {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.proxies[page.node] == nil {
+	if n.pages[page.node] == nil {
 		transport := page.transport()
 		n.transports = append(n.transports, transport)
-		n.proxies[page.node] = onlyData(page, transport)
+		n.pages[page.node] = page.handler(transport)
 	}
-	return n.proxies[page.node]
+	return n.pages[page.node]
 }
 
 // onlyData passes on requests for data, and removes the headers of the answers.
