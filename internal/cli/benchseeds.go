@@ -42,8 +42,8 @@ Ctrl-C. If the command is killed, the profile's deadline undoes it, or the next 
 bench; the command prints how to undo it at once. It applies no profile where one is
 applied already (berth tune list). Its load is Berth's own: the document names none.
 
-On two CPUs the full run takes about half an hour, and --quick six minutes. The exit code
-is 3 if this machine can have none of the experiments.`,
+--reps and --duration set the length of a run. The exit code is 3 if this machine can
+have none of the experiments.`,
 		Example: `  berth bench seeds --out DIR
   berth bench seeds apache cal-pi --quick`,
 		ValidArgs: seeds.Names(),
