@@ -189,8 +189,9 @@ verify-node: deps programs ## all cases of the agent on the node of a cluster, w
 	cd test/cluster && BERTH_CLUSTER=require BERTH_NODE_STARTS=$(STARTS) BERTH_NODE_CHURN=240 BERTH_CLUSTER_GUESTS='./node' $(SUITE) ./local -- -timeout 8h
 
 .PHONY: verify-tour
-verify-tour: verify-deps programs ## the documentation's manifests and faults on a node in a virtual machine with two NUMA nodes and systemd
+verify-tour: verify-deps programs ## the documentation's manifests and faults on a node in a virtual machine with two NUMA nodes and systemd; host profiles and packages on systemd
 	@$(call thrice,$(GO) -C test/cluster run ./vmnode/build)
+	@$(call thrice,$(GO) -C tools/dist list -deps ./pages tool >/dev/null)
 	cd test/cluster && BERTH_CLUSTER=require BERTH_VM=require BERTH_CLUSTER_GUESTS='./tour' $(SUITE) ./local -- -timeout 8h -run '^TestCluster$$'
 	cd test/cluster && BERTH_CLUSTER=require BERTH_VM=require BERTH_VM_MATRIX=all $(SUITE) ./vmnode -- -timeout 8h
 

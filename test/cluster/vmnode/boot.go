@@ -74,6 +74,9 @@ func (o Options) programs() map[string]string {
 	for i, image := range o.Images {
 		all[fmt.Sprintf("images/%d-%s", i, filepath.Base(image))] = image
 	}
+	for _, file := range o.Files {
+		all["files/"+filepath.Base(file)] = file
+	}
 	for name, from := range all {
 		if from == "" {
 			delete(all, name)

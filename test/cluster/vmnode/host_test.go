@@ -112,8 +112,26 @@ func TestHostOfSystemd(t *testing.T) {
 // newHost boots a host with the program, and with the units of the packages, which are not enabled.
 func newHost(t *testing.T, o Options) *host {
 	t.Helper()
+	root := sources(t)
+	o.Programs.Berth = filepath.Join(t.TempDir(), "berth")
+	program(t, root, o.Programs.Berth, "-s -w")
+	h := bare(t, o)
+	h.sh(t, "install -m 0755 /opt/berth/bin/berth "+berth)
+	for _, name := range []string{tuneUnit, aheadUnit} {
+		unit, err := os.ReadFile(filepath.Join(root, "deploy/package", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.write("/usr/lib/systemd/system/"+name, string(unit))
+	}
+	return h
+}
+
+// sources returns the source tree. It skips the test where no host may boot.
+func sources(t *testing.T) string {
+	t.Helper()
 	if os.Getenv("BERTH_VM_MATRIX") != "all" {
-		t.Skip("boots a virtual machine several times; runs in: make verify-tour")
+		t.Skip("boots a virtual machine; runs in: make verify-tour")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -125,13 +143,29 @@ func newHost(t *testing.T, o Options) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "berth")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "./cmd/berth")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	return root
+}
+
+// program builds the program for a host.
+func program(t *testing.T, root, file, ldflags string) {
+	t.Helper()
+	makes(t, root, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64"}, "go", "build", "-ldflags="+ldflags, "-o", file, "./cmd/berth")
+}
+
+// makes runs a program of this machine in a directory, with more environment variables.
+func makes(t *testing.T, dir string, environ []string, argv ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
 	}
-	o.Dir, o.Programs = t.TempDir(), Programs{Berth: program}
+}
+
+// bare boots a host without any part of Berth, except the programs and files of the options.
+func bare(t *testing.T, o Options) *host {
+	t.Helper()
+	o.Dir = t.TempDir()
 	n, err := Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -144,16 +178,7 @@ func newHost(t *testing.T, o Options) *host {
 			t.Error(err)
 		}
 	})
-	h := &host{Node: n, t: t}
-	h.sh(t, "install -m 0755 /opt/berth/bin/berth "+berth)
-	for _, name := range []string{tuneUnit, aheadUnit} {
-		unit, err := os.ReadFile(filepath.Join(root, "deploy/package", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.write("/usr/lib/systemd/system/"+name, string(unit))
-	}
-	return h
+	return &host{Node: n, t: t}
 }
 
 // sh runs a script that must succeed, and returns its output.
@@ -203,6 +228,12 @@ func (h *host) eventually(t *testing.T, what, script, want string) {
 	}
 }
 
+// answers waits until the agent answers.
+func (h *host) answers(t *testing.T) {
+	t.Helper()
+	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+}
+
 const (
 	agent = "systemctl is-active berth-agent; systemctl is-enabled berth-agent"
 	runs  = "active\nenabled"
@@ -225,7 +256,7 @@ func (h *host) install(t *testing.T) {
 	if now := h.sh(t, pid); now == first || now == "0" {
 		t.Errorf("the agent was process %s and is %s", first, now)
 	}
-	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+	h.answers(t)
 }
 
 // burner is a service that rests for a while and then needs more than its limit.
@@ -274,7 +305,7 @@ func (h *host) killed(t *testing.T) {
 	h.expect(t, "the quota is back", quota, "20000 100000")
 	h.expect(t, "the CPUs stay", cpus, has)
 	h.sh(t, "rm -r "+once+" && rm "+files+"/burner.yaml && systemctl daemon-reload && systemctl start berth-agent && systemctl stop burner")
-	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+	h.answers(t)
 	h.expect(t, "the CPUs stay under the next one", cpus, has)
 	h.sh(t, "rm "+files+"/work.yaml")
 	h.eventually(t, "the CPUs are back", cpus, "")
@@ -304,7 +335,7 @@ func (h *host) reload(t *testing.T) {
 	h.sh(t, again)
 	h.expect(t, "after a daemon-reload", mask, all)
 	h.sh(t, "systemctl restart work && systemctl start berth-agent")
-	h.eventually(t, "the agent answers", berth+" status >/dev/null && echo yes", "yes")
+	h.answers(t)
 }
 
 // deadline applies a profile that nobody commits. A service of systemd must undo it at the deadline.

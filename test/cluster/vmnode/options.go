@@ -57,6 +57,8 @@ type Options struct {
 	ClusterDNS string
 	// Images are archives (docker or OCI) on the host that the guest imports at its first boot.
 	Images []string
+	// Files are further files on the host. The guest has each in /opt/berth/files, by the last part of its path.
+	Files []string
 	// Kubelet changes and adds fields of the kubelet's configuration, at its top level.
 	Kubelet map[string]any
 	// Labels are labels that the kubelet sets on the node.
