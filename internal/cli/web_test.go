@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,32 @@ func agentFile(t *testing.T, dir, listen string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// agentIn answers at the socket of an agent whose file is in dir, until the caller calls end or the test ends.
+func agentIn(t *testing.T, dir string, views http.Handler) (end func()) {
+	t.Helper()
+	held, err := journal.Open(filepath.Join(dir, "state"), "boot", driver.Values())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := window.Open(t.Context(), window.Options{StateDir: filepath.Join(dir, "state"), Address: "127.0.0.1:0", Log: quiet()})
+	if err != nil {
+		t.Fatal(errors.Join(err, held.Close()))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- w.Serve(ctx, window.Answers{Views: views, Metrics: prometheus.NewRegistry(), Listens: func(error) {}})
+	}()
+	end = sync.OnceFunc(func() {
+		stop()
+		if err := errors.Join(<-served, held.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(end)
+	return end
 }
 
 // A browser cannot send a token to an agent of a cluster, so berth web prints no link, whether the agent answers or
@@ -83,26 +110,10 @@ func TestWebLink(t *testing.T) {
 // berth web --replay shows what berth status --watch recorded until it was interrupted.
 func TestRecordAndReplay(t *testing.T) {
 	dir := t.TempDir()
-	held, err := journal.Open(filepath.Join(dir, "state"), "boot", driver.Values())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer held.Close()
-	w, err := window.Open(t.Context(), window.Options{StateDir: filepath.Join(dir, "state"), Address: "127.0.0.1:0", Log: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, end := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- w.Serve(ctx, window.Answers{Views: node(), Metrics: prometheus.NewRegistry(), Listens: func(error) {}})
-	}()
+	end := agentIn(t, dir, node())
 	config := agentFile(t, dir, "127.0.0.1:1")
 	lines := run(t, []string{"status", "--watch", "-o", "json", "--config", config}, 2)
 	end()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
 	if !strings.Contains(lines[0], `"v":1`) || !strings.HasPrefix(lines[1], `{"set":{"at":`) {
 		t.Fatalf("recorded %q", lines)
 	}

@@ -59,8 +59,11 @@ func clusterNeeds() []need {
 	}
 }
 
-// packageNeeds returns the requirements of the tests of the shipped packages, except dpkg, and of the page's tests.
-func packageNeeds() []need { return []need{{"rpm", "rpm"}, {"chromium", "chromium"}} }
+// packageNeeds returns the requirements of the tests of the shipped packages, except dpkg, of the page's tests, and of
+// the test of berth top in a terminal.
+func packageNeeds() []need {
+	return []need{{"rpm", "rpm"}, {"chromium", "chromium"}, {"tmux", "tmux"}}
+}
 
 // seedNeeds returns the programs of the documents' experiments, which verify-timing runs.
 func seedNeeds() []need {
