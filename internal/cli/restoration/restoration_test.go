@@ -29,9 +29,11 @@ type server struct {
 	// that. A node with an empty reason has a NodeTopology without conditions.
 	says func(since time.Duration) map[string]string
 	// renewed has the nodes whose Lease was renewed last so long before the test. The other Leases are renewed every
-	// minute, or as renews says, which also returns the holder. ended has the nodes whose agent gave its Lease up.
+	// minute, or as renews says, which also returns the holder. ended has the nodes whose agent gave its Lease up. dies
+	// has the nodes whose agent renews its Lease at every look until that time of the test, and then no more.
 	renewed map[string]time.Duration
 	ended   map[string]bool
+	dies    map[string]time.Duration
 	renews  func(since time.Duration) (at time.Duration, holder string)
 	began   time.Time
 	ahead   time.Duration // of the caller's clock
@@ -104,9 +106,12 @@ func (s *server) leases(since time.Duration) coordination.LeaseList {
 			continue
 		}
 		holder, after := "i", time.Since(s.began).Truncate(time.Minute)
+		last, dies := s.dies[name]
 		switch ago, fixed := s.renewed[name]; {
 		case s.ended[name]:
 			holder, after = "", 0
+		case dies:
+			after = min(time.Since(s.began), last)
 		case fixed:
 			after = -ago
 		case s.renews != nil:
@@ -137,15 +142,18 @@ func run(t *testing.T, s *server) (nodes []Node, took time.Duration, err error) 
 }
 
 // TestRun checks that Run waits for every live agent until it reports Restored, and returns the nodes without a live
-// agent as absent.
+// agent as absent. An agent that dies while it restores counts as alive until its Lease was quiet for long enough.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const died = 25 * time.Second
 		s := &server{
-			renewed: map[string]time.Duration{"down": time.Hour}, ended: map[string]bool{"over": true},
+			renewed: map[string]time.Duration{"down": time.Hour}, ended: map[string]bool{"over": true}, dies: map[string]time.Duration{"dying": died},
 			says: func(since time.Duration) map[string]string {
-				all := map[string]string{"down": "Working", "over": "Working", "unleased": "Working", "fast": "Working", "slow": "Working"}
+				all := map[string]string{
+					"down": "Working", "over": "Working", "unleased": "Working", "dying": "Working", "fast": "Working", "slow": "Working",
+				}
 				if since > 5*time.Second {
-					all["fast"], all["slow"] = "Restored", "Restoring"
+					all["fast"], all["slow"], all["dying"] = "Restored", "Restoring", "Restoring"
 				}
 				if since > 30*time.Second {
 					all["slow"] = "Restored"
@@ -154,12 +162,13 @@ func TestRun(t *testing.T) {
 			},
 		}
 		nodes, took, err := run(t, s)
-		if err != nil || s.patches != 1 || took < apiclient.LeaseQuiet || took > apiclient.LeaseQuiet+lookEvery {
+		if err != nil || s.patches != 1 || took < died+apiclient.LeaseQuiet || took > died+apiclient.LeaseQuiet+2*lookEvery {
 			t.Errorf("after %v, with %d patches: %v", took, s.patches, err)
 		}
 		const left = ": berth rollback on the node puts back what it left"
 		want := []Node{
-			{"down", Absent, "its agent did not renew its Lease for 2m0s" + left},
+			{"down", Absent, "its agent did not renew its Lease for 2m26s" + left},
+			{"dying", Absent, "its agent did not renew its Lease for 2m0s" + left},
 			{"fast", Restored, "m"},
 			{"over", Absent, "its agent ended" + left},
 			{"slow", Restored, "m"},
