@@ -172,6 +172,11 @@ node: $(BUILT) ## a whole cluster on this machine, from its start to its end, wi
 programs: check-go
 	@$(call thrice,$(GO) -C test/cluster run ./programs build)
 
+# Apart from the other programs, because only verify-node has a test that needs it.
+.PHONY: helm
+helm: check-go
+	@$(call thrice,$(GO) -C test/cluster run ./programs helm)
+
 # The verify targets draw new cases each time; `make test` draws the same ones for the same commit.
 verify-kernels verify-node verify-tour verify-cluster verify-properties verify-storm: export BERTH_SEED ?= random
 
@@ -185,7 +190,7 @@ verify-kernels: verify-deps ## all kernel cases on two kernels with three layout
 	BERTH_VM=require BERTH_VM_MATRIX=all $(SUITE) $(KERNEL_TESTS) -- -timeout 8h
 
 .PHONY: verify-node
-verify-node: deps programs ## all cases of the agent on the node of a cluster, with long churn, and a cluster that is interrupted and killed
+verify-node: deps programs helm ## all cases of the agent on the node of a cluster, with long churn, and a cluster that is interrupted and killed
 	cd test/cluster && BERTH_CLUSTER=require BERTH_NODE_STARTS=$(STARTS) BERTH_NODE_CHURN=240 BERTH_CLUSTER_GUESTS='./node' $(SUITE) ./local -- -timeout 8h
 
 .PHONY: verify-tour

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,7 +37,6 @@ type Programs struct {
 	Berth                                          string            // berth.
 	Images                                         string            // Packs and serves the images; see runtime/images.
 	Contained                                      map[string]string // Programs inside images, by image name.
-	Release                                        string            // release of test/chart.
 	BenchSchedule                                  string            // benchschedule: for `berth bench schedule`.
 	LocalCluster                                   string            // localcluster: starts and ends the cluster.
 	Packed                                         string            // Directory of the images of Debian's programs.
@@ -49,6 +49,8 @@ type program struct {
 	dir  string
 	path string
 	own  bool // Built from this tree, always: the compiler decides whether it is up to date.
+	// apart says that only BuildHelm builds the program, and that Find does not look for it.
+	apart bool
 }
 
 // tree is the source tree that a program was built from. Build sets it through the linker, because the compiler writes
@@ -91,9 +93,11 @@ func layout() ([]program, error) {
 	for _, module := range []struct {
 		name, dir string
 		packages  []string
+		apart     bool
 	}{
-		{"go", here, kubernetesPackages()},
-		{"runtime-go", filepath.Join(here, "runtime"), runtimePackages()},
+		{"go", here, kubernetesPackages(), false},
+		{"runtime-go", filepath.Join(here, "runtime"), runtimePackages(), false},
+		{"chart-go", filepath.Join(root, "test", "chart"), []string{"helm.sh/helm/v4/cmd/helm"}, true}, // For the reason of runtimePackages.
 	} {
 		sums, err := os.ReadFile(filepath.Join(module.dir, "go.sum"))
 		if err != nil {
@@ -102,7 +106,7 @@ func layout() ([]program, error) {
 		dir := filepath.Join(base, module.name+strings.TrimPrefix(runtime.Version(), "go")+"-"+short(sums))
 		for _, pkg := range module.packages {
 			name := path.Base(strings.TrimSuffix(pkg, "/server/v3"))
-			programs = append(programs, program{name: name, pkg: pkg, dir: module.dir, path: filepath.Join(dir, name)})
+			programs = append(programs, program{name: name, pkg: pkg, dir: module.dir, path: filepath.Join(dir, name), apart: module.apart})
 		}
 	}
 	tree := filepath.Join(base, "tree-"+short([]byte(here)))
@@ -120,7 +124,6 @@ func layout() ([]program, error) {
 		{"benchschedule", "./benchschedule", here},
 		{"localcluster", "./localcluster", here},
 		{"tour", "./tour", here},
-		{"release", "./release", filepath.Join(root, "test", "chart")},
 	} {
 		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
 	}
@@ -168,7 +171,7 @@ func Find() (Programs, error) {
 		return Programs{}, err
 	}
 	for _, p := range programs {
-		if _, err := os.Stat(p.path); err != nil {
+		if _, err := os.Stat(p.path); err != nil && !p.apart {
 			return Programs{}, fmt.Errorf("%s %w", p.name, ErrNotBuilt)
 		}
 	}
@@ -207,7 +210,6 @@ func found(programs []program) Programs {
 			"berth-mask": at["mask"], "berth-burn": at["burn"], "berth-load": at["load"],
 			"berth-spread": at["spread"],
 		},
-		Release:       at["release"],
 		BenchSchedule: at["benchschedule"],
 		LocalCluster:  at["localcluster"],
 		Packed:        filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
@@ -221,19 +223,42 @@ func Build(ctx context.Context, out io.Writer) (Programs, error) {
 	if err != nil {
 		return Programs{}, err
 	}
-	for _, p := range programs {
-		if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
-			return Programs{}, err
-		}
-		if err := p.build(ctx, out); err != nil {
-			return Programs{}, fmt.Errorf("build %s: %w", p.name, err)
-		}
+	programs = slices.DeleteFunc(programs, func(p program) bool { return p.apart })
+	if err := buildAll(ctx, out, programs); err != nil {
+		return Programs{}, err
 	}
 	all := found(programs)
 	if err := pack(ctx, out, all); err != nil {
 		return Programs{}, err
 	}
 	return all, errors.Join(prune(filepath.Dir(all.Etcd), "go*"), prune(filepath.Dir(all.Runc), "runtime-go*"))
+}
+
+// BuildHelm builds Helm's client, of the version that test/chart renders with, unless it is in the cache, and returns
+// its path. The other programs do not include it, because only a case of `make verify-node` needs it.
+func BuildHelm(ctx context.Context, out io.Writer) (string, error) {
+	programs, err := layout()
+	if err != nil {
+		return "", err
+	}
+	apart := slices.DeleteFunc(programs, func(p program) bool { return !p.apart })
+	if err := buildAll(ctx, out, apart); err != nil {
+		return "", err
+	}
+	return apart[0].path, prune(filepath.Dir(apart[0].path), "chart-go*")
+}
+
+// buildAll builds programs one after the other.
+func buildAll(ctx context.Context, out io.Writer, programs []program) error {
+	for _, p := range programs {
+		if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
+			return err
+		}
+		if err := p.build(ctx, out); err != nil {
+			return fmt.Errorf("build %s: %w", p.name, err)
+		}
+	}
+	return nil
 }
 
 // pack packs the images that are missing in the cache.

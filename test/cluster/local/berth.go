@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/test/cluster"
@@ -54,7 +55,7 @@ func read(patterns ...string) ([][]byte, error) {
 }
 
 // install applies the manifests and reports whether they include the agent.
-func install(ctx context.Context, plane *controlplane.ControlPlane) (agent bool, err error) {
+func install(ctx context.Context, administrator *rest.Config) (agent bool, err error) {
 	documents, err := read(shipped()...)
 	if err != nil {
 		return false, err
@@ -65,7 +66,13 @@ func install(ctx context.Context, plane *controlplane.ControlPlane) (agent bool,
 			return false, err
 		}
 	}
-	return len(agents) > 0, plane.Apply(ctx, append(documents, agents...)...)
+	return len(agents) > 0, controlplane.Apply(ctx, administrator, append(documents, agents...)...)
+}
+
+// Install applies the manifests again, for a test that removed their objects.
+func (c *Cluster) Install(ctx context.Context) error {
+	_, err := install(ctx, c.Config())
+	return err
 }
 
 // The shipped service account.

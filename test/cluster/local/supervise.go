@@ -143,7 +143,7 @@ func (s *supervisor) startBerth(ctx context.Context) (agent bool, err error) {
 		return false, err
 	}
 	s.say("images at %s", Registry)
-	agent, err = install(ctx, s.plane)
+	agent, err = install(ctx, s.plane.Config())
 	if err != nil {
 		return false, err
 	}

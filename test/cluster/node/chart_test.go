@@ -1,25 +1,48 @@
 package node
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/local"
 )
 
-// chart installs the chart beside pods that ran before any agent, upgrades it, rolls it back and removes it, as Helm
-// does. No upgrade may change a file of a pinned pod. In the end every file of every pod must be as it was before the
-// agent came. The chart stays installed: it equals the cluster's installation from deploy/.
+const (
+	// release is the name of the chart's release in the agent's namespace.
+	release = "berth"
+	// deadNode has a NodeTopology and a Lease that an agent renewed long ago.
+	deadNode = "dead"
+	// topologies and definition are paths of the API.
+	topologies = "/apis/berth.dev/v1alpha1/nodetopologies"
+	definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodetopologies.berth.dev"
+)
+
+// Values of the chart in addition to those of valuesFile. The Job waits at least two minutes for the agent of a dead
+// node: with patientJob it can wait for longer, and with hastyJob its time is over before that.
+const (
+	patientJob   = "uninstall: {timeoutSeconds: 3600}"
+	hastyJob     = "uninstall: {timeoutSeconds: 30}"
+	noDefinition = "crds: {delete: true}"
+)
+
+// chart installs, upgrades, rolls back and removes the chart by Helm's own client, beside pods that ran before any
+// agent. At each removal every file of every pod must be as it was before the agent came. In the end the cluster has
+// its manifests again, without Helm.
 func (s *stage) chart(t *testing.T) {
 	s.pinnable(t, true, "") // The scheduler uses it while there is no agent.
 	s.witness.without()
@@ -30,33 +53,188 @@ func (s *stage) chart(t *testing.T) {
 	s.start(t, "neighbour")
 	s.witness.unaskedPod(held)
 	files := podFiles()
-	before := contents(files)
+	c := &charted{stage: s, helm: newHelm(t), held: held, still: still, files: files, before: contents(files)}
+	defer s.unchanged(t, held)
+	defer c.withoutHelm(t)
+	c.addDeadNode(t)
+	c.overManifests(t)
+	c.uninstalledTwice(t)
+}
+
+// charted is a node with pods on which Helm installs the chart.
+type charted struct {
+	*stage
+
+	helm        helm
+	held, still *v1.Pod  // One is pinned, the other bursts.
+	files       []string // All that Berth may write.
+	before      string   // Their contents without an agent.
+}
+
+// overManifests takes over the objects of the manifests, and upgrades, rolls back and removes the release. No file of
+// the pinned pod may change in an upgrade. The uninstall names the dead node, and keeps the definition of NodeTopology.
+func (c *charted) overManifests(t *testing.T) {
+	first, next := valuesFile(t, "{}", patientJob), valuesFile(t, "{burst: {maxPercent: 900}}", patientJob)
+	c.helm.runs(t, "install", release, c.helm.chart, "--wait", "--take-ownership", "--force-conflicts", "-f", first)
+	c.works(t)
+	// The field manager of the manifests owns the agent's file as well, until Helm changes it.
+	c.watched(t, "upgrade", release, c.helm.chart, "--wait", "--force-conflicts", "-f", next)
+	c.watched(t, "rollback", release, "1", "--wait")
+	c.unchanged(t, c.held)
+
+	log := c.helm.runs(t, "uninstall", release)
+	c.noAgent(t)
+	c.asBefore(t, "after the uninstall")
+	if !nodeSays(log, local.NodeName, "Restored", "every original value is back") ||
+		!nodeSays(log, deadNode, "Absent", "its agent did not renew its Lease for ") {
+		t.Errorf("helm uninstall says\n%s", log)
+	}
+	c.kubectl(t, "get", "namespace/koordinator-system", "customresourcedefinition/nodetopologies.berth.dev", "nodetopology/"+deadNode)
+}
+
+// uninstalledTwice installs the chart beside the definition that the last release left. The first uninstall fails and
+// must remove nothing. The agents continue, and the second uninstall removes everything, including the definition.
+func (c *charted) uninstalledTwice(t *testing.T) {
+	hasty, patient := valuesFile(t, "{}", hastyJob+"\n"+noDefinition), valuesFile(t, "{}", patientJob+"\n"+noDefinition)
 	begin := time.Now()
-	first, next := s.release(t, "{}"), s.release(t, "{burst: {maxPercent: 900}}")
-	first.install(t)
-	s.agentReady(t)
-	s.settled(t)
-	s.awaitBurst(t, s.groupOf(t, id(still, "app")).dir, 20)
-	if now := contents(files); now == before {
+	c.helm.runs(t, "install", release, c.helm.chart, "--wait", "-f", hasty)
+	c.agentReady(t)
+	c.figure(t, "chart: from helm install until the agent is ready", time.Since(begin).Round(100*time.Millisecond))
+	c.works(t)
+
+	log, err := c.helm.run(t.Context(), "uninstall", release)
+	if err == nil || !nodeSays(log, deadNode, "Waiting", "its agent has published no condition") {
+		t.Fatalf("helm uninstall, which cannot know whether the agent of a node lives: %v\n%s", err, log)
+	}
+	c.pinnable(t, false, "Restored: state: restore in ConfigMap berth-system/berth-config: every original value is back")
+	c.asBefore(t, "after the failed uninstall")
+	c.kubectl(t, "-n", berth, "get", "daemonset/"+agents, "configmap/berth-config", "job/berth-uninstall")
+
+	if out, err := c.helm.run(t.Context(), "upgrade", release, c.helm.chart, "-f", patient); err == nil {
+		t.Errorf("helm upgrades a release whose uninstall failed:\n%s", out)
+	}
+	c.kubectl(t, "-n", berth, "patch", "configmap", "berth-config", "--type=merge", "--patch", `{"data":{"state":null}}`)
+	c.helm.runs(t, "rollback", release, "1", "--wait")
+	c.works(t)
+	c.unchanged(t, c.held)
+	c.helm.runs(t, "upgrade", release, c.helm.chart, "--wait", "-f", patient)
+
+	must(t, c.client.CoordinationV1().Leases(berth).Delete(t.Context(), deadNode, metav1.DeleteOptions{}))
+	log = c.helm.runs(t, "uninstall", release)
+	c.noAgent(t)
+	c.asBefore(t, "after the second uninstall")
+	if !nodeSays(log, local.NodeName, "Restored", "every original value is back") || !nodeSays(log, deadNode, "Absent", "its agent has no Lease") {
+		t.Errorf("the second helm uninstall says\n%s", log)
+	}
+	c.eventually(t, "no definition of NodeTopology", func() string {
+		if _, err := c.client.Discovery().RESTClient().Get().AbsPath(definition).DoRaw(t.Context()); !apierrors.IsNotFound(err) {
+			return "it is there, " + text(err)
+		}
+		return ""
+	})
+}
+
+// works waits until the agent has done its work for the pods, and has published so.
+func (c *charted) works(t *testing.T) {
+	t.Helper()
+	c.agentReady(t)
+	c.pinnable(t, true, "")
+	c.settled(t)
+	c.awaitBurst(t, c.groupOf(t, id(c.still, "app")).dir, 20)
+	if contents(c.files) == c.before {
 		t.Fatal("the agent changed no file")
 	}
-	pins := []string{cpusets() + s.groupOf(t, id(held, "app")).dir + "/cpuset.cpus"}
-	s.replaced(t, pins, func() { next.install(t) })
-	s.replaced(t, pins, func() { first.install(t) })
-	s.unchanged(t, held)
-	s.witness.without()
-	first.uninstall(t)
-	s.noAgent(t)
-	for i, now := range strings.Split(contents(files), "\n") {
-		if was := strings.Split(before, "\n")[i]; now != was {
-			t.Errorf("%s was %q, and is %q after the uninstall", files[i], was, now)
+}
+
+// asBefore checks that all files have the contents that they had without an agent.
+func (c *charted) asBefore(t *testing.T, when string) {
+	t.Helper()
+	before := strings.Split(c.before, "\n")
+	for i, now := range strings.Split(contents(c.files), "\n") {
+		if was := before[i]; now != was {
+			t.Errorf("%s was %q, and is %q %s", c.files[i], was, now, when)
 		}
 	}
-	s.figure(t, "chart: installed, upgraded, rolled back and removed in", time.Since(begin).Round(time.Second))
-	first.install(t)
-	s.agentReady(t)
-	s.settled(t)
-	s.unchanged(t, held)
+}
+
+// watched runs a command of Helm that replaces the agent. No file of the pinned container may change before the new
+// agent has finished its first reconciliation.
+func (c *charted) watched(t *testing.T, args ...string) {
+	t.Helper()
+	dir := c.groupOf(t, id(c.held, "app")).dir
+	files := append(filesOf(dir, "cpuset.cpus", "cpuset.mems", "cpu.cfs_quota_us", "cpu.max"), filesOf(parent(dir), "cpu.cfs_quota_us", "cpu.max")...)
+	before, old := contents(files), c.agentPID(t)
+	unchanged := func() {
+		t.Helper()
+		if now := contents(files); now != before {
+			t.Fatalf("helm %s: of the pinned container, %s were\n%s\nand are\n%s", args[0], files, before, now)
+		}
+	}
+	over := make(chan error, 1)
+	var wait sync.WaitGroup
+	t.Cleanup(wait.Wait)
+	ctx := t.Context()
+	wait.Go(func() {
+		_, err := c.helm.run(ctx, args...)
+		over <- err
+	})
+	c.eventually(t, "helm "+args[0], func() string {
+		unchanged()
+		select {
+		case err := <-over:
+			must(t, err)
+			return ""
+		default:
+			return "it runs"
+		}
+	})
+	c.agentBack(t, old)
+	for range 20 {
+		unchanged()
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.settled(t)
+}
+
+// addDeadNode adds a node without a kubelet, whose agent ended an hour ago without a word.
+func (c *charted) addDeadNode(t *testing.T) {
+	t.Helper()
+	var live struct {
+		APIVersion string          `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Spec       json.RawMessage `json:"spec"`
+	}
+	content, err := c.client.Discovery().RESTClient().Get().AbsPath(topologies, local.NodeName).DoRaw(t.Context())
+	must(t, err)
+	must(t, json.Unmarshal(content, &live))
+	dead, err := json.Marshal(map[string]any{
+		"apiVersion": live.APIVersion, "kind": live.Kind, "metadata": map[string]any{"name": deadNode}, "spec": live.Spec,
+	})
+	must(t, err)
+	t.Cleanup(func() { // Of what is still there.
+		ctx := context.WithoutCancel(t.Context())
+		_ = c.client.CoordinationV1().Leases(berth).Delete(ctx, deadNode, metav1.DeleteOptions{})
+		_, _ = c.client.Discovery().RESTClient().Delete().AbsPath(topologies, deadNode).DoRaw(ctx)
+	})
+	_, err = c.client.Discovery().RESTClient().Post().AbsPath(topologies).SetHeader("Content-Type", "application/json").Body(dead).DoRaw(t.Context())
+	must(t, err)
+	holder, renewed := "an agent", metav1.NewMicroTime(time.Now().Add(-time.Hour))
+	_, err = c.client.CoordinationV1().Leases(berth).Create(t.Context(), &coordination.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: deadNode}, Spec: coordination.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed},
+	}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// withoutHelm removes the release, if a failed test left it, and installs the manifests again.
+func (c *charted) withoutHelm(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	if _, err := c.helm.run(ctx, "uninstall", release, "--no-hooks", "--ignore-not-found"); err != nil {
+		t.Error(err)
+	}
+	must(t, c.c.Install(ctx))
+	c.agentReady(t)
+	c.settled(t)
 }
 
 // noAgent waits until no agent runs.
@@ -85,71 +263,82 @@ func podFiles() []string {
 	}
 	slices.Sort(dirs)
 	for _, dir := range dirs {
-		for name, root := range map[string]string{
-			"cpuset.cpus": cpusets(), "cpuset.mems": cpusets(), "cpu.cfs_quota_us": cpus(), "cpu.cfs_period_us": cpus(),
-			"cpu.cfs_burst_us": cpus(), "cpu.max": cpus(), "cpu.max.burst": cpus(), "cpu.idle": cpus(), "cpu.bvt_warp_ns": cpus(),
-		} {
-			if file := root + dir + "/" + name; exists(file) {
-				files = append(files, file)
-			}
+		files = append(files, filesOf(dir, "cpuset.cpus", "cpuset.mems", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us",
+			"cpu.max", "cpu.max.burst", "cpu.idle", "cpu.bvt_warp_ns")...)
+	}
+	return files
+}
+
+// filesOf returns the files of a group that exist on this machine.
+func filesOf(dir string, names ...string) (files []string) {
+	for _, name := range names {
+		root := cpus()
+		if strings.HasPrefix(name, "cpuset.") {
+			root = cpusets()
+		}
+		if file := root + dir + "/" + name; exists(file) {
+			files = append(files, file)
 		}
 	}
 	return files
 }
 
-// release is one set of values of the chart, with the objects that Helm applies.
-type release struct {
-	s   *stage
-	dir string // Contains the files of program release.
+// helm is Helm's own client, with the chart of this source tree. It has directories of its own.
+type helm struct {
+	program, chart string
+	env            []string
 }
 
-// release renders a release with other fields of the agent's file.
-func (s *stage) release(t *testing.T, config string) *release {
+func newHelm(t *testing.T) helm {
 	t.Helper()
 	root, err := cluster.Root()
 	must(t, err)
-	server, err := s.client.Discovery().ServerVersion()
+	program, err := cluster.Path("helm")
 	must(t, err)
-	dir := t.TempDir()
-	values := filepath.Join(dir, "values.yaml")
-	must(t, os.WriteFile(values, fmt.Appendf(nil, "agent: {image: {tag: latest}, config: %s}\nscheduler: {mode: off}\n", config), 0o600))
-	kubernetes := "v" + version.MustParseGeneric(server.GitVersion).String()
-	cmd := exec.CommandContext(t.Context(), s.programs.Release, filepath.Join(root, "deploy", "chart"), kubernetes, berth, values, dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if !exists(program) {
+		t.Fatal("no client of Helm; run: go -C test/cluster run ./programs helm")
 	}
-	return &release{s, dir}
+	home := t.TempDir()
+	return helm{program, filepath.Join(root, "deploy", "chart"), append(os.Environ(), "KUBECONFIG="+local.Kubeconfig(),
+		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECACHEDIR="+home)}
 }
 
-// install applies the release, as helm install, upgrade and rollback do.
-func (r *release) install(t *testing.T) {
-	t.Helper()
-	r.s.kubectl(t, "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", filepath.Join(r.dir, "install.yaml"))
+// run runs a command of Helm and returns its output, which is also part of the error. Helm limits its waits by the
+// clock: the limit is long enough for a starved machine.
+func (h helm) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, h.program, slices.Concat(args, []string{"--namespace=" + berth, "--timeout=2h"})...)
+	cmd.Env = h.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("helm %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out), err
 }
 
-// uninstall runs the hooks in order, and then removes all objects that Helm does not keep.
-func (r *release) uninstall(t *testing.T) {
+// runs is run for a command that must succeed.
+func (h helm) runs(t *testing.T, args ...string) string {
 	t.Helper()
-	hooks, err := filepath.Glob(filepath.Join(r.dir, "pre-delete-*.yaml"))
+	out, err := h.run(t.Context(), args...)
 	must(t, err)
-	for _, hook := range hooks {
-		r.s.kubectl(t, "create", "-f", hook)
-	}
-	r.s.eventually(t, "the Job of the uninstall", func() string {
-		job, err := r.s.client.BatchV1().Jobs(berth).Get(t.Context(), "berth-uninstall", metav1.GetOptions{})
-		if err != nil || job.Status.Succeeded == 1 {
-			return text(err)
+	return out
+}
+
+// valuesFile writes values of the chart, with fields of the agent's file and further values.
+func valuesFile(t *testing.T, config, more string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	content := fmt.Sprintf("agent: {image: {tag: latest}, config: %s}\nscheduler: {mode: off}\n%s\n", config, more)
+	must(t, os.WriteFile(file, []byte(content), 0o600))
+	return file
+}
+
+// nodeSays reports whether a log of the Job has a node in this state, with a text. Helm prints the whole log as one
+// quoted text.
+func nodeSays(log, node, state, words string) bool {
+	for line := range strings.Lines(strings.ReplaceAll(log, `\n`, "\n")) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == node && fields[1] == state && strings.Contains(line, words) {
+			return true
 		}
-		if job.Status.Failed > 0 {
-			t.Fatalf("it failed:\n%s", r.s.kubectl(t, "-n", berth, "logs", "job/berth-uninstall"))
-		}
-		return fmt.Sprintf("%+v", job.Status)
-	})
-	if log := r.s.kubectl(t, "-n", berth, "logs", "job/berth-uninstall"); !strings.Contains(log, local.NodeName+"  Restored  ") {
-		t.Errorf("the log is\n%s", log)
 	}
-	for _, hook := range hooks {
-		r.s.kubectl(t, "delete", "--wait=false", "-f", hook)
-	}
-	r.s.kubectl(t, "delete", "--wait=false", "-f", filepath.Join(r.dir, "uninstall.yaml"))
+	return false
 }

@@ -2,6 +2,7 @@
 //
 //	programs build    builds missing programs, reports its progress on standard error, and
 //	                  prints the paths
+//	programs helm     builds Helm's client, if it is missing, and prints its path
 //	programs find     prints the paths, or fails if a program is missing
 //	programs path P   prints the path of one program, which may be missing
 package main
@@ -32,6 +33,12 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "build":
 		p, err = cluster.Build(ctx, os.Stderr)
+	case "helm":
+		path, err := cluster.BuildHelm(ctx, os.Stderr)
+		if err == nil {
+			fmt.Println(path)
+		}
+		return err
 	case "find":
 		p, err = cluster.Find()
 	case "path":
@@ -41,7 +48,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	default:
-		return fmt.Errorf("usage: programs build | find | path PROGRAM; not %q", args[0])
+		return fmt.Errorf("usage: programs build | helm | find | path PROGRAM; not %q", args[0])
 	}
 	if err != nil {
 		return err
