@@ -75,6 +75,8 @@ func (*Sets) Describe() capability.Info {
 		},
 		Metrics: []capability.Metric{
 			{Name: "node_exclusive_cpus", Help: "CPUs that containers have exclusively, including SMT siblings that stay empty."},
+			{Name: "node_held_unrequested_cpus", Help: "Exclusive CPUs beyond the CPU requests of the pods that hold them, " +
+				"including SMT siblings that stay empty: programs that add up requests do not see these CPUs."},
 			{Name: "node_shared_cpus", Help: "CPUs of all containers without exclusive CPUs."},
 			{Name: "node_offline_cpus", Help: "CPUs of offline work; 0 while it shares the CPUs of other work."},
 			{Name: "node_free_cpus", Help: "CPUs that containers could still get exclusively."},
@@ -102,6 +104,7 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 	}
 	now, refused := s.assignment.Snapshot(), map[string]int{}
 	sample("node_exclusive_cpus", float64(now.Exclusive.Size()))
+	sample("node_held_unrequested_cpus", float64(now.UnrequestedMilli)/milli)
 	sample("node_shared_cpus", float64(now.Shared.Size()))
 	sample("node_offline_cpus", float64(now.Offline.Size()))
 	sample("node_free_cpus", float64(now.Free.Size()))
@@ -129,8 +132,12 @@ func workloadOf(row place.Row) string {
 	return row.Pod + "/" + row.Container
 }
 
-// percent is the number of percent in a whole.
-const percent = 100
+const (
+	// percent is the number of percent in a whole.
+	percent = 100
+	// milli is the number of thousandths in a CPU.
+	milli = 1000
+)
 
 // Outcome implements capability.Capability.
 func (s *Sets) Outcome(time.Time) capability.Outcome {
