@@ -51,6 +51,7 @@ func (n *counts) stepped(name string, took time.Duration, failures uint64) {
 func (c *controller) measured() *metrics.Agent {
 	return &metrics.Agent{
 		Lock: &c.mu, Version: c.opts.Version, Work: c.counts.work, Capabilities: c.capabilities,
+		Host: func() metrics.Host { return metrics.ReadHost(c.opts.Root, c.opts.Log) },
 		Problems: func() int {
 			return len(c.documents.problems) + len(c.documents.standalone.unpooled) + len(c.documents.waiting)
 		},

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/agent/metrics"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // fake is a capability that gives these samples of the metrics of another one.
@@ -36,6 +38,9 @@ func measured() *metrics.Agent {
 		Lock: &sync.Mutex{}, Version: "test", Work: metrics.NewWork(), Problems: func() int { return 1 },
 		NRI:     func() (nri.Status, bool) { return nri.Status{State: nri.Connected}, true },
 		History: func() metrics.History { return metrics.History{Lost: 1} },
+		Host: func() metrics.Host {
+			return metrics.Host{CPU: unit.CPUSpent{Busy: 1}, Memory: []metrics.NodeMemory{{Node: 0, Total: 2, Available: 1}}}
+		},
 	}
 	a.Work.Step("look", time.Millisecond, true)
 	a.Work.Reported("CPUPinned")
@@ -163,8 +168,50 @@ func TestEachEventBeginsAtZero(t *testing.T) {
 		Lock: &sync.Mutex{}, Work: metrics.NewWork(), Problems: func() int { return 0 },
 		NRI:     func() (nri.Status, bool) { return nri.Status{}, false },
 		History: func() metrics.History { return metrics.History{} },
+		Host:    func() metrics.Host { return metrics.Host{} },
 	})
 	if got, want := len(shown["berth_events_total"]), len(v1alpha1.EventReasons()); got != want || err != nil {
 		t.Errorf("%d series, %v, want %d", got, err, want)
+	}
+}
+
+// TestHost checks the CPU time and the memory of the host. A part that cannot be read has no series: a counter at 0
+// would look like a boot.
+func TestHost(t *testing.T) {
+	a := measured()
+	for _, host := range []metrics.Host{
+		{},
+		{CPU: unit.CPUSpent{Busy: 1_500_000_000, Idle: 60_000_000_000}},
+		{Memory: []metrics.NodeMemory{{Node: 0, Total: 8 << 30, Available: 3 << 30}, {Node: 3, Total: 0}}},
+	} {
+		a.Host = func() metrics.Host { return host }
+		registry, err := metrics.Registry(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, want := map[string]float64{}, map[string]float64{}
+		for _, f := range families {
+			if !strings.HasPrefix(f.GetName(), "berth_node_cpu_") && !strings.HasPrefix(f.GetName(), "berth_node_memory_") {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				got[f.GetName()+" "+m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		if host.CPU != (unit.CPUSpent{}) {
+			want["berth_node_cpu_seconds_total busy"], want["berth_node_cpu_seconds_total idle"] = 1.5, 60
+			want["berth_node_cpu_seconds_total steal"] = 0
+		}
+		if host.Memory != nil {
+			want["berth_node_memory_bytes 0"], want["berth_node_memory_available_bytes 0"] = 8<<30, 3<<30
+			want["berth_node_memory_bytes 3"], want["berth_node_memory_available_bytes 3"] = 0, 0
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%+v: series %v, want %v", host, got, want)
+		}
 	}
 }

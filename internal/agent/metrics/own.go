@@ -39,6 +39,9 @@ const (
 	nameHistoryStored  = "history_stored_bytes"
 	nameHistoryStopped = "history_stopped"
 	nameHistoryLost    = "history_lost_samples_total"
+	nameCPUTime        = "node_cpu_seconds_total"
+	nameMemory         = "node_memory_bytes"
+	nameAvailable      = "node_memory_available_bytes"
 )
 
 // Families returns the agent's own metrics. The metrics of the capabilities are in their Info.
@@ -74,6 +77,9 @@ func Families() []Family {
 		metric(nameHistoryStored, "Size of the history's files."),
 		metric(nameHistoryStopped, "1 while the agent cannot write the history to disk."),
 		counter(nameHistoryLost, "Samples that the history lost because the previous samples were not stored yet."),
+		counter(nameCPUTime, "CPU time of the whole host since boot. busy includes interrupts, idle includes waits for disks, steal is what a hypervisor gave to others.", "mode"),
+		metric(nameMemory, "Memory of a NUMA node.", "node"),
+		metric(nameAvailable, "Memory of a NUMA node that is free, or that holds clean file pages not used lately.", "node"),
 	}
 }
 

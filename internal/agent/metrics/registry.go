@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -12,12 +13,15 @@ import (
 	"github.com/berth-project/berth/internal/agent/history"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/value/unit"
 )
 
 // Agent is the data that each scrape reads.
 type Agent struct {
-	// Lock is held while the other fields are read.
-	Lock         sync.Locker
+	// Lock is held while the other fields are read, except for Host.
+	Lock sync.Locker
+	// Host reads the CPU time and the memory of the host. It is called without Lock, because it reads files.
+	Host         func() Host
 	Version      string
 	Work         *Work
 	Capabilities []capability.Capability
@@ -51,6 +55,7 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the metrics of one scrape.
 func (k *collector) Collect(out chan<- prometheus.Metric) {
 	a := k.agent
+	host := a.Host()
 	a.Lock.Lock()
 	defer a.Lock.Unlock()
 	own := newScrape(out)
@@ -61,6 +66,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	own.send(capability.Sample{Metric: nameBuild, Value: 1, Labels: []string{a.Version}})
 	a.Work.collect(out)
 	own.history(a.History())
+	own.host(host)
 	if status, ok := a.NRI(); ok {
 		own.nri(status)
 	}
@@ -139,6 +145,20 @@ func (s *scrape) history(h History) {
 	s.send(capability.Sample{Metric: nameHistoryStored, Value: float64(h.Stored)})
 	s.send(capability.Sample{Metric: nameHistoryStopped, Value: stopped})
 	s.send(capability.Sample{Metric: nameHistoryLost, Value: float64(h.Lost)})
+}
+
+// host sends the CPU time and the memory of the host.
+func (s *scrape) host(h Host) {
+	if h.CPU != (unit.CPUSpent{}) { // a counter at 0 would be a boot
+		for mode, spent := range map[string]unit.CPUTime{"busy": h.CPU.Busy, "idle": h.CPU.Idle, "steal": h.CPU.Steal} {
+			s.send(capability.Sample{Metric: nameCPUTime, Value: float64(spent.Seconds()), Labels: []string{mode}})
+		}
+	}
+	for _, m := range h.Memory {
+		node := []string{strconv.Itoa(m.Node)}
+		s.send(capability.Sample{Metric: nameMemory, Value: float64(m.Total), Labels: node})
+		s.send(capability.Sample{Metric: nameAvailable, Value: float64(m.Available), Labels: node})
+	}
 }
 
 // nri sends the state of the connection to the container runtime.

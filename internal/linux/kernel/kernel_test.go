@@ -104,6 +104,24 @@ func TestCPUBusy(t *testing.T) {
 	}
 }
 
+func TestMachineSpent(t *testing.T) {
+	const tick = 10_000_000
+	for content, want := range map[string]unit.CPUSpent{
+		"cpu  1 2 4 100 200 8 16 32 1000 1000\ncpu0 1 2 4 8 16 8 16 32\n": {Busy: 31 * tick, Idle: 300 * tick, Steal: 32 * tick},
+		"cpu 1 0 0 7 0 0 0": {Busy: tick, Idle: 7 * tick},
+	} {
+		if got, err := MachineSpent(host(t, statFile, content)); err != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v", content, got, err, want)
+		}
+	}
+	if got, err := MachineSpent(host(t, statFile, "cpu 1 2 x 4 5 6 7\n")); !errors.Is(err, ErrMalformed) || got != (unit.CPUSpent{}) {
+		t.Errorf("damaged: %v, %v", got, err)
+	}
+	if _, err := MachineSpent(host(t, "", "")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+}
+
 func TestPagesTaken(t *testing.T) {
 	for content, want := range map[string][2]uint64{
 		"nr_free_pages 9\nnuma_hit 7\nnuma_local 12\nnuma_other 3\n": {12, 3},
@@ -176,9 +194,9 @@ func FuzzStat(f *testing.F) {
 	f.Add("cpu  1 2 4 1000 1000 8 16 1000 1000 1000")
 	f.Add("cpu 900000000000 900000000000 0 0 0 0 0")
 	f.Fuzz(func(t *testing.T, line string) {
-		busy, err := parseStat(line)
-		if busy < 0 || (err != nil && !errors.Is(err, ErrMalformed)) {
-			t.Errorf("%d, %v", busy, err)
+		spent, err := parseStat(line)
+		if spent.Busy < 0 || spent.Idle < 0 || spent.Steal < 0 || (err != nil && !errors.Is(err, ErrMalformed)) {
+			t.Errorf("%v, %v", spent, err)
 		}
 	})
 }

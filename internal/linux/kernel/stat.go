@@ -20,30 +20,36 @@ const (
 	nanosPerStat = 1_000_000_000 / userHZ
 )
 
-// CPUBusy returns the CPU time that the whole machine has spent since boot, from the first line of /proc/stat: user,
-// nice, system, irq and softirq. The user time includes guest time. Idle and I/O wait are not busy, and neither is
-// steal, which other machines on the same hypervisor spent. The resolution is 10 ms.
+// CPUBusy returns the busy time of MachineSpent.
 func CPUBusy(root *hostfs.Root) (unit.CPUTime, error) {
-	data, err := root.ReadFile(statFile)
-	if err != nil {
-		return 0, fmt.Errorf("cpu time of the machine: %w", err)
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	busy, err := parseStat(line)
-	if err != nil {
-		return 0, fmt.Errorf("cpu time of the machine, %s: %w", root.Join(statFile), err)
-	}
-	return busy, nil
+	spent, err := MachineSpent(root)
+	return spent.Busy, err
 }
 
-// parseStat sums the busy columns of the line that starts with "cpu ".
-func parseStat(line string) (unit.CPUTime, error) {
+// MachineSpent returns the CPU time that the whole machine has spent since boot, from the first line of /proc/stat. Busy
+// is user, nice, system, irq and softirq; the user time includes guest time. Idle includes I/O wait. Steal is what other
+// machines on the same hypervisor spent. A CPU that went offline keeps its part of the sum, unlike in CPUsSpent. The
+// resolution is 10 ms.
+func MachineSpent(root *hostfs.Root) (unit.CPUSpent, error) {
+	data, err := root.ReadFile(statFile)
+	if err != nil {
+		return unit.CPUSpent{}, fmt.Errorf("cpu time of the machine: %w", err)
+	}
+	line, _, _ := strings.Cut(string(data), "\n")
+	spent, err := parseStat(line)
+	if err != nil {
+		return unit.CPUSpent{}, fmt.Errorf("cpu time of the machine, %s: %w", root.Join(statFile), err)
+	}
+	return spent, nil
+}
+
+// parseStat sums the columns of the line that starts with "cpu ".
+func parseStat(line string) (unit.CPUSpent, error) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 || fields[0] != "cpu" {
-		return 0, fmt.Errorf("line %q: %w", line, ErrMalformed)
+		return unit.CPUSpent{}, fmt.Errorf("line %q: %w", line, ErrMalformed)
 	}
-	spent, err := parseSpent(line, fields)
-	return spent.Busy, err
+	return parseSpent(line, fields)
 }
 
 // parseSpent sums the columns of a line as busy, idle and steal time.
@@ -69,7 +75,7 @@ func parseSpent(line string, fields []string) (spent unit.CPUSpent, err error) {
 }
 
 // CPUsSpent returns the busy, idle and steal time of each CPU since boot, indexed by CPU number: the lines "cpuN" of
-// /proc/stat. A CPU that is offline has no line, and its times are 0. The columns are those of CPUBusy; the resolution
+// /proc/stat. A CPU that is offline has no line, and its times are 0. The columns are those of MachineSpent; the resolution
 // of a busy CPU is 10 ms. A read takes longer on a machine with more CPUs and interrupts, because the kernel sums the
 // interrupts for a later line (show_stat in fs/proc/stat.c).
 func CPUsSpent(root *hostfs.Root) ([]unit.CPUSpent, error) {
