@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -17,10 +18,12 @@ import (
 	"time"
 )
 
-// Names of the files of an archive: the time of the first sample, in Unix milliseconds, and an ending.
+// Names of the files of an archive: the time of the first sample, in Unix milliseconds, and an ending. A damaged file has
+// damaged after the ending, and the copy of its valid part has draft until it takes the place of the file.
 const (
 	ending  = ".history"
 	damaged = ".damaged"
+	draft   = ".draft"
 )
 
 // fileHead begins each file. Its number is the version of the format and of the measures.
@@ -58,6 +61,9 @@ type archive struct {
 type file struct {
 	name string
 	size int64
+	// rest are the bytes at the end that are damaged: the file could not be set aside. They are not read, and belong to
+	// size.
+	rest int64
 	// first and last are times of samples. A file that was set aside has no first.
 	first, last int64
 }
@@ -83,14 +89,18 @@ func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) 
 			a.files = append(a.files, f)
 		case strings.HasSuffix(f.name, ending):
 			a.files = append(a.files, a.check(f)...)
+		case strings.HasSuffix(f.name, ending+draft):
+			a.files = append(a.files, a.finish(f)...)
 		}
 	}
 	return a, nil
 }
 
-// check reads a file, and returns the files that result: the valid part, and a file set aside.
+// check reads a file, and returns the files that result: the valid part, and a file set aside. If the disk refuses that,
+// the file stays as it is, and only its valid part is read. The next start tries again.
 func (a *archive) check(f file) []file {
 	good, err := int64(0), error(nil)
+	before := f.last
 	f.first, f.last = 0, 0
 	err = a.each(f, func(m *minute, end int64) error {
 		if f.first == 0 {
@@ -100,22 +110,27 @@ func (a *archive) check(f file) []file {
 		return nil
 	})
 	path := filepath.Join(a.dir, f.name)
+	stays := f
+	stays.rest, stays.last = f.size-good, cmp.Or(f.last, before)
 	switch {
 	case err == nil:
 		return []file{f}
+	case errors.Is(err, fs.ErrNotExist): // removed in the meantime
+		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF): // the agent was killed, or the disk was full
-		a.log.Info("history: the last minute of a file was not written whole, and is left out", "file", path)
 		if err := cut(path, good); err != nil {
-			a.log.Warn("history", "error", err)
-			return nil
+			a.log.Warn("history: the last minute of a file was not written whole; it stays, and is not read", "file", path, "error", err)
+			return []file{stays}
 		}
+		a.log.Info("history: the last minute of a file was not written whole, and is left out", "file", path)
 	default:
-		a.log.Warn("history: a damaged file is set aside; what is before the damage stays", "file", path, "aside", path+damaged, "error", err)
-		if err := setAside(path, good); err != nil {
-			a.log.Warn("history", "error", err)
-			return nil
+		if failed := setAside(path, good); failed != nil {
+			a.log.Warn("history: a damaged file cannot be set aside; it stays, and what is after the damage is not read",
+				"file", path, "damage", err, "error", failed)
+			return []file{stays}
 		}
-		aside := file{name: f.name + damaged, size: f.size, last: f.last}
+		a.log.Warn("history: a damaged file is set aside; what is before the damage stays", "file", path, "aside", path+damaged, "error", err)
+		aside := file{name: f.name + damaged, size: f.size, last: stays.last}
 		if f.size = good; good == 0 {
 			return []file{aside}
 		}
@@ -139,22 +154,57 @@ func cut(path string, good int64) error {
 	return nil
 }
 
-// setAside renames a file, and writes its valid beginning to a new file.
+// setAside renames a file, and gives its name to a copy of its valid beginning. It writes the copy first: a full disk
+// then changes nothing.
 func setAside(path string, good int64) error {
+	if good == 0 {
+		return renamed(path, path+damaged)
+	}
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = os.Rename(path, path+damaged)
+		err = os.WriteFile(path+draft, text[:min(good, int64(len(text)))], 0o600)
 	}
-	if err == nil && good > 0 {
-		err = os.WriteFile(path, text[:min(good, int64(len(text)))], 0o600)
+	if err == nil {
+		err = renamed(path, path+damaged)
 	}
 	if err != nil {
+		_ = os.Remove(path + draft) // the first error is the one to report
+		return fmt.Errorf("set aside what is damaged: %w", err)
+	}
+	if err := renamed(path+draft, path); err != nil {
+		return errors.Join(err, renamed(path+damaged, path))
+	}
+	return nil
+}
+
+func renamed(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)
 	}
 	return nil
 }
 
-// each reads the minutes of a file, up to its recorded size, and passes the offset at which each ends. An end within a
+// finish ends what setAside of a killed agent began, from the draft that it left, and returns the resulting files. A
+// draft beside its file is perhaps not written whole.
+func (a *archive) finish(f file) []file {
+	path := filepath.Join(a.dir, strings.TrimSuffix(f.name, draft))
+	_, err := os.Lstat(path)
+	switch {
+	case err == nil:
+		err = os.Remove(path + draft)
+	case errors.Is(err, fs.ErrNotExist):
+		if err = renamed(path+draft, path); err == nil {
+			f.name = strings.TrimSuffix(f.name, draft)
+			return a.check(f)
+		}
+	}
+	if err != nil {
+		a.log.Warn("history: an unfinished file stays", "file", path+draft, "error", err)
+	}
+	return nil
+}
+
+// each reads the minutes of a file, up to its recorded size without rest, and passes the offset at which each ends. An end within a
 // block is io.ErrUnexpectedEOF, other invalid text ErrDamaged.
 func (a *archive) each(f file, do func(m *minute, end int64) error) error {
 	in, err := os.Open(filepath.Join(a.dir, f.name))
@@ -162,7 +212,7 @@ func (a *archive) each(f file, do func(m *minute, end int64) error) error {
 		return fmt.Errorf("history: %w", err)
 	}
 	defer in.Close()
-	r := &blocks{in: io.LimitReader(in, f.size)}
+	r := &blocks{in: io.LimitReader(in, f.size-f.rest)}
 	if err := r.begin(); err != nil {
 		return fmt.Errorf("history: %s: %w", f.name, err)
 	}

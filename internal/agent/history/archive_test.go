@@ -305,6 +305,103 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestDamageOnAFullDisk checks that a damaged file stays where it is while there is no room for a copy of its valid part.
+// That part is read, the whole file counts, and the next start with room sets the file aside.
+func TestDamageOnAFullDisk(t *testing.T) {
+	dir := disk.Small(t)
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 200)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	h, log := kept(dir, roomy)
+	name := names(t, dir)[0]
+	path := filepath.Join(dir, name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-1] ^= 1
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ballast := disk.Fill(t, dir)
+	for range 2 {
+		if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) {
+			t.Errorf("without room: %v", got)
+		}
+	}
+	if all := names(t, dir); !slices.Equal(all, []string{name, filepath.Base(ballast)}) || strings.Count(log.String(), "cannot be set aside") != 1 {
+		t.Errorf("without room: %q, %s", all, log)
+	}
+	if now, err := os.ReadFile(path); err != nil || !slices.Equal(now, text) || h.disk().bytes() != int64(len(text)) {
+		t.Errorf("without room: %d bytes of %d, %d counted, %v", len(now), len(text), h.disk().bytes(), err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	h, log = kept(dir, roomy)
+	if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) || strings.Count(log.String(), "is set aside") != 1 {
+		t.Errorf("with room: %v, %s", got, log)
+	}
+	if all := names(t, dir); !slices.Equal(all, []string{name, name + damaged}) {
+		t.Errorf("with room: %q", all)
+	}
+}
+
+// TestDraft checks that the next agent finishes setting a file aside, wherever the death of an agent ended it.
+func TestDraft(t *testing.T) {
+	dir := t.TempDir()
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 200)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	name := names(t, dir)[0]
+	whole, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	faulty := slices.Clone(whole)
+	faulty[len(faulty)-1] ^= 1
+	for what, test := range map[string]struct {
+		files map[string][]byte
+		want  []string
+		until int
+	}{
+		"while it wrote":      {map[string][]byte{name: faulty, name + draft: whole[:40]}, []string{name, name + damaged}, 180},
+		"before it renamed":   {map[string][]byte{name: faulty, name + draft: whole}, []string{name, name + damaged}, 180},
+		"between its renames": {map[string][]byte{name + damaged: faulty, name + draft: whole}, []string{name, name + damaged}, 200},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range test.files {
+				if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			h, log := kept(dir, roomy)
+			if got := seconds(t, h, Kept); !slices.Equal(got, count(0, test.until)) {
+				t.Errorf("%v, want %d seconds; %s", got, test.until, log)
+			}
+			if all := names(t, dir); !slices.Equal(all, test.want) {
+				t.Errorf("files %q, want %q", all, test.want)
+			}
+			sum := int64(0)
+			for _, name := range test.want {
+				info, err := os.Stat(filepath.Join(dir, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += info.Size()
+			}
+			if got := h.disk().bytes(); got != sum {
+				t.Errorf("%d bytes counted, %d on disk", got, sum)
+			}
+		})
+	}
+}
+
 // TestNoDirectory checks that only memory is used if the directory cannot be created.
 func TestNoDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
