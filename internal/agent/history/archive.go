@@ -400,7 +400,8 @@ func (a *archive) newest() (at int64) {
 }
 
 // between calls do for the minutes with samples after one time and before another, in the order of the files. A minute
-// is valid until do returns. between skips a file that was removed, and sets a damaged file aside.
+// is valid until do returns. An error of do ends between: also ErrDamaged, which under a valid checksum is a fault of the
+// writer, and leaves the file in its place. between skips a file that was removed, and sets a damaged file aside.
 func (a *archive) between(from, until int64, do func(*minute) error) error {
 	a.mu.Lock()
 	files := slices.Clone(a.files)
@@ -409,13 +410,17 @@ func (a *archive) between(from, until int64, do func(*minute) error) error {
 		if f.first == 0 || f.last <= from || f.first >= until {
 			continue
 		}
+		var refused error
 		err := a.each(f, func(m *minute, _ int64) error {
 			if m.times[len(m.times)-1] <= from || m.times[0] >= until {
 				return nil
 			}
-			return do(m)
+			refused = do(m)
+			return refused
 		})
 		switch {
+		case refused != nil:
+			return err
 		case errors.Is(err, fs.ErrNotExist):
 		case errors.Is(err, ErrDamaged), errors.Is(err, io.ErrUnexpectedEOF):
 			if err := a.checkAgain(f.name); err != nil {

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -126,7 +125,7 @@ func (h *History) Of(workload string, seconds, step int) (Past, bool, error) {
 	f.from = end - int64(seconds)*time.Second.Milliseconds()
 	if a != nil && begin > f.from {
 		f.until = begin
-		if err := a.between(f.from, begin, f.add); err != nil && !errors.Is(err, ErrDamaged) {
+		if err := a.between(f.from, begin, f.add); err != nil {
 			return Past{}, false, err
 		}
 		f.until = math.MaxInt64

@@ -1,9 +1,5 @@
 package history
 
-import (
-	"errors"
-)
-
 // Node is the name of the node in a Stretch. Only the use of the node is known.
 const Node = node
 
@@ -48,7 +44,7 @@ func (h *History) Between(from, until int64, do func(Stretch) error) error {
 	minutes, _ := h.ring.last(Kept)
 	begin, _ := spanOf(minutes)
 	if a := h.disk(); a != nil && from < begin {
-		if err := a.between(from-1, min(begin, until+1), give); err != nil && !errors.Is(err, ErrDamaged) {
+		if err := a.between(from-1, min(begin, until+1), give); err != nil {
 			return err
 		}
 	}

@@ -96,3 +96,28 @@ func TestBetweenEnds(t *testing.T) {
 		t.Errorf("files %v", all)
 	}
 }
+
+// TestFaultOfTheWriter checks that a reader hears of columns that cannot be read under a valid checksum: a gap without a
+// word would look as if there had been no agent. The file is not damaged, and stays.
+func TestFaultOfTheWriter(t *testing.T) {
+	dir := t.TempDir()
+	unfinished := minute{times: []int64{start.UnixMilli()}, names: []string{"shop/web-0/app"}, ends: []uint32{1}, text: []byte{0x80}}
+	name := "1.history"
+	if err := os.WriteFile(filepath.Join(dir, name), append([]byte(fileHead), unfinished.block()...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h, log := kept(dir, roomy)
+	if _, _, err := h.Of("shop/web-0/app", Kept, 1); !errors.Is(err, ErrDamaged) {
+		t.Errorf("of the workload: %v", err)
+	}
+	err := h.Between(0, start.Add(time.Hour).UnixMilli(), func(s Stretch) error {
+		_, err := s.Of("shop/web-0/app")
+		return err
+	})
+	if !errors.Is(err, ErrDamaged) {
+		t.Errorf("between two times: %v", err)
+	}
+	if all := names(t, dir); !slices.Equal(all, []string{name}) || log.Len() > 0 {
+		t.Errorf("files %q, %s", all, log)
+	}
+}
