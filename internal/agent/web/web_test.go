@@ -305,7 +305,7 @@ func TestPage(t *testing.T) {
 		if size > 300_000 || lines > 2500 || files["/"] == nil {
 			t.Errorf("%q: the page has %d bytes and %d lines", test.dirs, size, lines)
 		}
-		for _, path := range []string{"/no", "/../doc.go", "/page/index.html", "/nodes/a/"} {
+		for _, path := range []string{"/no", "/../doc.go", "/%2e%2e/doc.go", "/..%5c..%2fdoc.go", "/page/index.html", "/nodes/a/"} {
 			answer := httptest.NewRecorder()
 			test.page.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
 			if answer.Code == http.StatusOK {

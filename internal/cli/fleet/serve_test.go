@@ -166,6 +166,8 @@ func TestServe(t *testing.T) {
 			{path: "/nodes/node-a/api/v1/stream", status: 503, kind: "text/plain; charset=utf-8", policy: none, says: "100 pages are open already", asks: "Bearer good /api/v1/stream"},
 			{path: "/nodes/node-a/api/v1/other", status: 404},
 			{path: "/nodes/node-a/api/../../../evil", status: 307, kind: ""},
+			{path: "/nodes/node-a/api/%2e%2e/%2e%2e/evil", status: 404},
+			{path: "/nodes/%2e%2e/api/v1/view", status: 404, says: `no node ".."`},
 			{path: "/nodes/node-b/", status: 404, says: `no node "node-b"`},
 			{path: "/nodes/node-b/api/v1/view", status: 404},
 			{path: "/", host: "evil.example", status: 421},
