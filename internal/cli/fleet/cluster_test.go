@@ -1,15 +1,19 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,5 +227,79 @@ func TestFollowNoServer(t *testing.T) {
 	s.Close()
 	if _, err := follow(t, s); err == nil || !strings.Contains(err.Error(), s.URL) {
 		t.Errorf("%v", err)
+	}
+}
+
+// cable is the way to a server. While it is cut, connections are refused, as by a host whose server has ended.
+type cable struct {
+	mu    sync.Mutex
+	isCut bool
+	conns []net.Conn
+}
+
+// dial opens a connection.
+func (c *cable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isCut {
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	c.conns = append(c.conns, conn)
+	return conn, nil
+}
+
+// cut ends all connections, and refuses others until mend.
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.isCut = true; len(c.conns) > 0; c.conns = c.conns[1:] {
+		_ = c.conns[0].Close()
+	}
+}
+
+// mend lets connections through again.
+func (c *cable) mend() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isCut = false
+}
+
+// TestServerEnds checks that a cluster whose API server ends keeps its nodes, and says of when they are and why. It says
+// nothing any more once the server is back.
+func TestServerEnds(t *testing.T) {
+	s, way := serve(t), &cable{}
+	c, err := Follow(t.Context(), &rest.Config{Host: s.URL, QPS: -1, Dial: way.dial}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if v := c.View(); len(v.Nodes) != 1 || len(v.Problems) != 0 {
+		t.Fatalf("%+v, %q", v.Nodes, v.Problems)
+	}
+	c.nodes.mu.Lock()
+	heard := c.nodes.heard.Format(time.TimeOnly)
+	c.nodes.mu.Unlock()
+	way.cut()
+	v := until(t, c, func(v *view.Cluster) bool { return len(v.Problems) == len(c.kinds()) })
+	for i, k := range c.kinds() {
+		if problem := v.Problems[i]; !strings.HasPrefix(problem, k.what+" are those of ") || !strings.Contains(problem, "connection refused") {
+			t.Errorf("%s: %q", k.what, problem)
+		}
+	}
+	if len(v.Nodes) != 1 || v.Nodes[0].Name != "node-a" || !strings.HasPrefix(v.Problems[0], "nodes are those of "+heard+": ") {
+		t.Errorf("nodes %+v, heard at %s: %q", v.Nodes, heard, v.Problems)
+	}
+	if _, there := c.Node("node-a"); !there {
+		t.Error("the node has no page")
+	}
+	way.mend()
+	v = until(t, c, func(v *view.Cluster) bool { return len(v.Problems) == 0 })
+	if len(v.Nodes) != 1 {
+		t.Errorf("the server is back: %+v", v.Nodes)
 	}
 }
