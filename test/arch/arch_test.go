@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -27,6 +28,26 @@ func TestModuleKeepsItsRules(t *testing.T) {
 	}
 	for _, f := range found {
 		t.Error(f)
+	}
+}
+
+// TestNoTemplateEngine requires that the agent does not link html/template, which costs 20 MB of program and 12 MB of
+// memory. Storages of Prometheus and the tracing pages of gRPC import it.
+func TestNoTemplateEngine(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags=grpcnotrace", "./cmd/berth") // the tag of the Makefile
+	list.Dir = root
+	var said strings.Builder
+	list.Stderr = &said
+	text, err := list.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	linked := strings.Fields(string(text))
+	if !slices.Contains(linked, "github.com/prometheus/prometheus/promql") {
+		t.Fatalf("%d packages, and not those of queries", len(linked))
+	}
+	if slices.Contains(linked, "html/template") {
+		t.Error("cmd/berth links html/template; go mod why html/template names the imports on the way")
 	}
 }
 
