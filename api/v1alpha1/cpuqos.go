@@ -11,6 +11,9 @@ const (
 	CPUPolicyCoreSched = "coreSched"
 )
 
+// CPUPolicies returns the values of QOSPolicies.CPUPolicy in the order of messages and documentation.
+func CPUPolicies() []string { return []string{CPUPolicyGroupIdentity, CPUPolicyCoreSched} }
+
 // GroupIdentityYields is the identity of work that runs only when no other work does.
 const GroupIdentityYields = -1
 

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,6 +33,11 @@ const (
 	MemoryLocalityBestEffort MemoryLocalityPolicy = "bestEffort"
 	MemoryLocalityNone       MemoryLocalityPolicy = "none"
 )
+
+// MemoryLocalityPolicies returns the policies in the order of messages and documentation.
+func MemoryLocalityPolicies() []MemoryLocalityPolicy {
+	return []MemoryLocalityPolicy{MemoryLocalityBestEffort, MemoryLocalityNone}
+}
 
 // Defaults and bounds of a MemoryLocality.
 const (
@@ -64,8 +70,8 @@ func DecodeMemoryLocality(value string) (m MemoryLocality, refused, unknown Fiel
 
 // memoryLocality checks the fields of m, whose names have the prefix at.
 func (e *FieldErrors) memoryLocality(at string, m MemoryLocality) {
-	if m.Policy != nil && !m.Policy.is(MemoryLocalityBestEffort) && !m.Policy.is(MemoryLocalityNone) {
-		oneOf(e, at+"policy", *m.Policy, []MemoryLocalityPolicy{MemoryLocalityBestEffort, MemoryLocalityNone})
+	if m.Policy != nil && !slices.ContainsFunc(MemoryLocalityPolicies(), m.Policy.is) {
+		oneOf(e, at+"policy", *m.Policy, MemoryLocalityPolicies())
 	}
 	if _, ok := m.minutes(); !ok {
 		e.add(at+"migrateIntervalMinutes", m.MigrateIntervalMinutes, `0 to 10080, or "none"`)

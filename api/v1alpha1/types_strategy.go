@@ -128,6 +128,9 @@ const (
 	CPUSuppressCFSQuota = "cfsQuota"
 )
 
+// CPUSuppressPolicies returns the policies in the order of messages and documentation.
+func CPUSuppressPolicies() []string { return []string{CPUSuppressCPUSet, CPUSuppressCFSQuota} }
+
 // ResourceThreshold says how much offline work may use. Percentages are 0 to 100.
 type ResourceThreshold struct {
 	// Enable enables all other fields.

@@ -50,7 +50,7 @@ func ValidateResourceQOS(s ResourceQOSStrategies) FieldErrors {
 
 func (e *FieldErrors) resourceQOS(at string, q ResourceQOS) {
 	if q.Policies != nil && q.Policies.CPUPolicy != nil {
-		oneOf(e, at+".policies.cpuPolicy", *q.Policies.CPUPolicy, []string{CPUPolicyGroupIdentity, CPUPolicyCoreSched})
+		oneOf(e, at+".policies.cpuPolicy", *q.Policies.CPUPolicy, CPUPolicies())
 	}
 	for _, class := range []struct {
 		name string
@@ -81,6 +81,6 @@ func (e *FieldErrors) resourceThreshold(at string, r ResourceThreshold) {
 	e.between(at+".cpuSuppressThresholdPercent", r.CPUSuppressThresholdPercent, 0, 100)
 	e.between(at+".cpuSuppressMinPercent", r.CPUSuppressMinPercent, 0, 100)
 	if r.CPUSuppressPolicy != nil {
-		oneOf(e, at+".cpuSuppressPolicy", *r.CPUSuppressPolicy, []string{CPUSuppressCPUSet, CPUSuppressCFSQuota})
+		oneOf(e, at+".cpuSuppressPolicy", *r.CPUSuppressPolicy, CPUSuppressPolicies())
 	}
 }
