@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,74 +23,73 @@ import (
 // The message must name the value.
 func TestWrongValues(t *testing.T) {
 	for text, want := range map[string]string{
-		"agent: {enabled: 'yes'}":                       "enabled",
-		"agent: {image: berth:v1}":                      "image",
-		"agent: {image: {repository: ''}}":              "repository",
-		"agent: {image: {pullPolicy: always}}":          "pullPolicy",
-		"agent: {image: {tag: 1.0}}":                    "tag",
-		"agent: {config: {reservedCPUs: 0}}":            "reservedCPUs",
-		"agent: {config: {stateDir: /srv}}":             "stateDir",
-		"agent: {config: {readPeerConfig: [koordlet]}}": "readPeerConfig",
-		"agent: {config: {web: {hosts: node-1}}}":       "hosts",
-		"agent: {config: {history: {maxBytes: 64}}}":    "maxBytes",
-		"agent: {kubelet: proxy}":                       "kubelet",
-		"agent: {nodeSelector: {pool: 1}}":              "nodeSelector",
-		"scheduler: {mode: sidebyside}":                 "mode",
-		"scheduler: {replicas: '2'}":                    "replicas",
-		"scheduler: {args: {bindMode: Patch}}":          "'bindMode' not allowed",
-		"config: {cpu-burst-config: '{}'}":              "cpu-burst-config",
-		"config: {cpu-burst: {}}":                       "cpu-burst",
-		"imagePullSecrets: [registry]":                  "imagePullSecrets",
-		"policies: maybe":                               "policies",
-		"crds: {remove: true}":                          "remove",
-		"monitoring: {rules: 1}":                        "rules",
-		"monitoring: {monitors: all}":                   "monitors",
-		"agent: {tls: secret}":                          "tls",
-		"uninstall: {restore: maybe}":                   "restore",
-		"uninstall: {timeoutSeconds: 4m}":               "timeoutSeconds",
-		"uninstall: {timeoutSeconds: 0}":                "timeoutSeconds",
-		"scheduller: {mode: off}":                       "scheduller",
+		"agent: {enabled: 'yes'}":                                                                            "enabled",
+		"agent: {image: berth:v1}":                                                                           "image",
+		"agent: {image: {repository: ''}}":                                                                   "repository",
+		"agent: {image: {pullPolicy: always}}":                                                               "pullPolicy",
+		"agent: {image: {tag: 1.0}}":                                                                         "tag",
+		"agent: {config: {reservedCPUs: 0}}":                                                                 "reservedCPUs",
+		"agent: {config: {stateDir: /srv}}":                                                                  "stateDir",
+		"agent: {config: {readPeerConfig: [koordlet]}}":                                                      "readPeerConfig",
+		"agent: {config: {web: {hosts: node-1}}}":                                                            "hosts",
+		"agent: {config: {history: {maxBytes: 64}}}":                                                         "maxBytes",
+		"agent: {config: {burst: {enabled: 'yes'}}}":                                                         "/agent/config/burst/enabled",
+		"agent: {config: {burst: {maxPercent: 99}}}":                                                         "/agent/config/burst/maxPercent",
+		"agent: {config: {burst: {percent: 300}}}":                                                           "'percent' not allowed",
+		"agent: {config: {burts: {}}}":                                                                       "'burts' not allowed",
+		"agent: {config: {locality: {enable: true}}}":                                                        "'enable' not allowed",
+		"agent: {config: {locality: {maxBandwidthMiBps: 256Mi}}}":                                            "maxBandwidthMiBps",
+		"agent: {config: {isolation: {pullReservePercent: 51}}}":                                             "pullReservePercent",
+		"agent: {config: {web: {tokens: true}}}":                                                             "'tokens' not allowed",
+		"agent: {config: {web: {token: false}}}":                                                             "/agent/config/web/token",
+		"agent: {config: {web: {tls: {certFile: /a}}}}":                                                      "'tls' not allowed",
+		"agent: {config: {cluster: {enabled: false}}}":                                                       "/agent/config/cluster/enabled",
+		"agent: {config: {cluster: {nriSocket: none}}}":                                                      "runtimeEndpoint",
+		"agent: {config: {cluster: {pinning: {namespace: [db]}}}}":                                           "'namespace' not allowed",
+		"agent: {config: {cluster: {pinning: {requestBelowLimit: never}}}}":                                  "requestBelowLimit",
+		"agent: {config: {history: {retention: 24}}}":                                                        "/agent/config/history/retention",
+		"agent: {config: {history: {retention: 24 hours}}}":                                                  "/agent/config/history/retention",
+		"agent: {config: {history: {retention: 2d}}}":                                                        "/agent/config/history/retention",
+		"agent: {config: {history: {maxBytes: 64MB}}}":                                                       "/agent/config/history/maxBytes",
+		"agent: {config: {history: {listen: '127.0.0.1:9317'}}}":                                             "'listen' not allowed",
+		"agent: {config: {cpu-burst-config: {policy: auto}}}":                                                "'policy' not allowed",
+		"agent: {config: {cpu-burst-config: {clusterStrategy: {policy: always}}}}":                           "clusterStrategy/policy",
+		"agent: {config: {cpu-burst-config: {nodeStrategies: []}}}":                                          "'nodeStrategies' not allowed",
+		"agent: {config: {resource-threshold-config: {clusterStrategy: {enable: 1}}}}":                       "clusterStrategy/enable",
+		"agent: {config: {resource-qos-config: {clusterStrategy: {lsClass: {cpuQOS: {groupIdentity: 3}}}}}}": "lsClass/cpuQOS/groupIdentity",
+		"agent: {config: {resource-qos-config: {clusterStrategy: {lsClass: {cpuQos: {}}}}}}":                 "'cpuQos' not allowed",
+		"agent: {kubelet: proxy}":                                                                            "kubelet",
+		"agent: {nodeSelector: {pool: 1}}":                                                                   "nodeSelector",
+		"scheduler: {mode: sidebyside}":                                                                      "mode",
+		"scheduler: {replicas: '2'}":                                                                         "replicas",
+		"scheduler: {args: {bindMode: Patch}}":                                                               "'bindMode' not allowed",
+		"scheduler: {args: {numaAllocateStrategy: X}}":                                                       "/scheduler/args/numaAllocateStrategy",
+		"scheduler: {args: {requestBelowLimit: never}}":                                                      "/scheduler/args/requestBelowLimit",
+		"scheduler: {args: {staleAfterSeconds: 3m}}":                                                         "/scheduler/args/staleAfterSeconds",
+		"scheduler: {args: {staleAfterSeconds: 86401}}":                                                      "/scheduler/args/staleAfterSeconds",
+		"scheduler: {args: {leaseNamespace: Berth}}":                                                         "/scheduler/args/leaseNamespace",
+		"scheduler: {args: {namespaces: [db, db]}}":                                                          "/scheduler/args/namespaces",
+		"config: {cpu-burst-config: {clusterStrategy: {policy: always}}}":                                    "clusterStrategy/policy",
+		"config: {cpu-burst-config: {nodeStrategies: [{policy: auto}]}}":                                     "nodeSelector",
+		"config: {cpu-burst-config: {nodeStrategies: [{nodeSelector: {labels: {}}}]}}":                       "'labels' not allowed",
+		"config: {resource-threshold-config: {clusterStrategy: {cpuSuppressPolicy: quota}}}":                 "clusterStrategy/cpuSuppressPolicy",
+		"config: {resource-qos-config: {clusterStrategies: {}}}":                                             "'clusterStrategies' not allowed",
+		"config: {cpu-burst-config: '{}'}":                                                                   "cpu-burst-config",
+		"config: {cpu-burst: {}}":                                                                            "cpu-burst",
+		"imagePullSecrets: [registry]":                                                                       "imagePullSecrets",
+		"policies: maybe":                                                                                    "policies",
+		"crds: {remove: true}":                                                                               "remove",
+		"monitoring: {rules: 1}":                                                                             "rules",
+		"monitoring: {monitors: all}":                                                                        "monitors",
+		"agent: {tls: secret}":                                                                               "tls",
+		"uninstall: {restore: maybe}":                                                                        "restore",
+		"uninstall: {timeoutSeconds: 4m}":                                                                    "timeoutSeconds",
+		"uninstall: {timeoutSeconds: 0}":                                                                     "timeoutSeconds",
+		"scheduller: {mode: off}":                                                                            "scheduller",
 	} {
 		if _, err := try(t, newest, "kube-system", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
-	}
-}
-
-// names returns the JSON names of the fields of a type.
-func names[T any]() []string {
-	var all []string
-	for field := range reflect.TypeFor[T]().Fields() {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-// TestSchemaKnowsTheFields checks that the schema has exactly the fields of the agent's file and of the scheduler's
-// arguments, except the fields that the manifests set.
-func TestSchemaKnowsTheFields(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(dir, "values.schema.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema := object{}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	known := func(program, value string) []string {
-		properties, _ := schema.at("properties", program, "properties", value, "properties").(map[string]any)
-		return slices.Sorted(maps.Keys(properties))
-	}
-	decided := []string{"listen", "stateDir", "workloadDir"}
-	fields := slices.DeleteFunc(names[v1alpha1.AgentConfig](), func(name string) bool { return slices.Contains(decided, name) })
-	if diff := cmp.Diff(fields, known("agent", "config")); diff != "" {
-		t.Errorf("agent's file (-fields +schema):\n%s", diff)
-	}
-	if diff := cmp.Diff(names[v1alpha1.SchedulerArgs](), known("scheduler", "args")); diff != "" {
-		t.Errorf("arguments (-fields +schema):\n%s", diff)
 	}
 }
 
