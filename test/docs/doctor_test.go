@@ -82,12 +82,18 @@ func TestRemediesNameCommandsThatExist(t *testing.T) {
 	}
 }
 
-// help returns the help of a command, "" if the command does not exist.
+// help returns the help of a command of berth, "" if the command does not exist.
 func help(t *testing.T, args ...string) string {
+	t.Helper()
+	return helpOf(t, program("berth"), args...)
+}
+
+// helpOf returns the help of a command of a program, "" if the command does not exist.
+func helpOf(t *testing.T, p cli.Program, args ...string) string {
 	t.Helper()
 	var out, complaint bytes.Buffer
 	streams := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &complaint}
-	if cli.Run(t.Context(), append(slices.Clone(args), "--help"), streams, "test") != 0 {
+	if cli.RunAs(t.Context(), p, append(slices.Clone(args), "--help"), streams) != 0 {
 		return ""
 	}
 	return out.String()

@@ -21,12 +21,12 @@ func TestCommandLinesParse(t *testing.T) {
 	parsed := map[string]int{}
 	for page, text := range documents(t) {
 		for _, words := range commandLines(text) {
-			program, args := ofBerth(words)
-			if program == "" {
+			name, args := ofBerth(words)
+			if name == "" {
 				continue
 			}
-			parsed[program]++
-			if err := parse(program, args); err != nil {
+			parsed[name]++
+			if err := parse(name, args); err != nil {
 				t.Errorf("%s: %s: %v", page, strings.Join(words, " "), err)
 			}
 		}
@@ -36,9 +36,9 @@ func TestCommandLinesParse(t *testing.T) {
 	}
 }
 
-// parse finds the command of a program, and reads its flags and arguments.
-func parse(program string, args []string) error {
-	found, rest, err := cli.Command(cli.Program{Name: program, Version: "test"}).Find(args)
+// parse finds the command of a program by its name, and reads the flags and arguments of the command.
+func parse(name string, args []string) error {
+	found, rest, err := cli.Command(program(name)).Find(args)
 	if err != nil {
 		return fmt.Errorf("find the command: %w", err)
 	}
@@ -49,9 +49,9 @@ func parse(program string, args []string) error {
 	if err := found.ValidateArgs(given); err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
-	for _, name := range given {
-		if len(found.ValidArgs) > 0 && !slices.Contains(found.ValidArgs, name) {
-			return fmt.Errorf("argument %q: allowed: %s", name, strings.Join(found.ValidArgs, ", "))
+	for _, arg := range given {
+		if len(found.ValidArgs) > 0 && !slices.Contains(found.ValidArgs, arg) {
+			return fmt.Errorf("argument %q: allowed: %s", arg, strings.Join(found.ValidArgs, ", "))
 		}
 	}
 	return nil
@@ -194,11 +194,10 @@ func fromProgram(words []string) []string {
 
 // ofBerth returns the program of Berth that a command starts, by its own name, and its arguments. The name is empty for
 // other programs.
-func ofBerth(words []string) (program string, args []string) {
-	name := path.Base(words[0])
-	switch {
-	case name == "berth" || name == "kubectl-berth":
-		return name, words[1:]
+func ofBerth(words []string) (name string, args []string) {
+	switch own := path.Base(words[0]); {
+	case own == "berth" || own == "kubectl-berth":
+		return own, words[1:]
 	case len(words) > 1 && words[0] == "kubectl" && words[1] == "berth":
 		return "kubectl-berth", words[2:]
 	}

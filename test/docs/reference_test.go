@@ -42,27 +42,58 @@ func commandsPage(t *testing.T) string {
 Exit codes of every command: 0 done; 1 failed; 2 bad usage or bad input; 3 not supported by this kernel or node. 4 says that the host differs from what was applied, or that a live agent holds it.
 Every command that prints takes ` + "`-o table|json|yaml`" + `; the JSON is a stable contract.
 `)
-	addCommand(t, &b)
+	addCommand(t, &b, program("berth"))
+	b.WriteString("\n## As the plugin of kubectl\n" + `
+A copy of the program, or a link to it, that is called ` + "`kubectl-berth`" + ` is a plugin of kubectl. The commands below then ask the cluster.
+All other commands are the same as above, with ` + "`kubectl berth`" + ` in place of ` + "`berth`" + `. The help of the plugin does not list the commands of a host, but they work.
+`)
+	own := ownCommands()
+	if len(own) == 0 {
+		t.Error("the plugin of kubectl has no commands of its own")
+	}
+	for _, name := range own {
+		addCommand(t, &b, program("kubectl-berth"), name)
+	}
 	return b.String()
 }
 
-// addCommand writes the help of one command and of its subcommands.
-func addCommand(t *testing.T, b *strings.Builder, words ...string) {
+// program returns the program of this name, with the version of tests.
+func program(name string) cli.Program { return cli.Program{Name: name, Version: "test"} }
+
+// ownCommands returns the names of the commands that are different in the plugin of kubectl. The plugin has another
+// short text for each.
+func ownCommands() []string {
+	short := map[string]string{}
+	for _, cmd := range cli.Command(program("berth")).Commands() {
+		short[cmd.Name()] = cmd.Short
+	}
+	var names []string
+	for _, cmd := range cli.Command(program("kubectl-berth")).Commands() {
+		if cmd.IsAvailableCommand() && cmd.Short != short[cmd.Name()] {
+			names = append(names, cmd.Name())
+		}
+	}
+	return names
+}
+
+// addCommand writes the help of one command of a program and of its subcommands.
+func addCommand(t *testing.T, b *strings.Builder, p cli.Program, words ...string) {
 	t.Helper()
-	text := help(t, words...)
+	typed := strings.Join(append([]string{cli.Command(p).CommandPath()}, words...), " ")
+	text := helpOf(t, p, words...)
 	if text == "" {
-		t.Fatalf("no help of berth %s", strings.Join(words, " "))
+		t.Fatalf("no help of %s", typed)
 	}
 	// The page lists the global flags only once, with the program itself.
 	if own, _, found := strings.Cut(text, "\nGlobal Flags:\n"); found {
 		text = own
 	}
-	b.WriteString("\n## " + strings.Join(append([]string{"berth"}, words...), " ") + "\n\n```text\n" + strings.TrimRight(text, "\n") + "\n```\n")
+	b.WriteString("\n## " + typed + "\n\n```text\n" + strings.TrimRight(text, "\n") + "\n```\n")
 	for _, name := range subcommands(text) {
 		if name == "help" || len(words) > 0 && words[0] == "completion" {
 			continue
 		}
-		addCommand(t, b, append(slices.Clip(words), name)...)
+		addCommand(t, b, p, append(slices.Clip(words), name)...)
 	}
 }
 
