@@ -32,10 +32,15 @@ type QoSClass string
 
 // The classes. All classes but QoSBE are online.
 const (
-	QoSLSE    QoSClass = "LSE"
-	QoSLSR    QoSClass = "LSR"
-	QoSLS     QoSClass = "LS"
-	QoSBE     QoSClass = "BE"
+	// QoSLSE asks for exclusive CPUs, as QoSLSR does.
+	QoSLSE QoSClass = "LSE"
+	// QoSLSR asks for exclusive CPUs, unless AnnotationCPUSetScheduler says otherwise.
+	QoSLSR QoSClass = "LSR"
+	// QoSLS is online work that asks for no exclusive CPUs by its class.
+	QoSLS QoSClass = "LS"
+	// QoSBE is offline work: it uses the CPU time that other work leaves.
+	QoSBE QoSClass = "BE"
+	// QoSSystem is a part of the system, which may also use the reserved CPUs.
 	QoSSystem QoSClass = "SYSTEM"
 )
 

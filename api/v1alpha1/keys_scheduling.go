@@ -15,7 +15,8 @@ const (
 	// AnnotationPlacement holds a Placement as JSON. The scheduler or the agent writes it, and overwrites what a user
 	// writes there.
 	AnnotationPlacement = "berth.dev/placement"
-	// AnnotationMovable with the value Movable allows Berth to give the pod other CPUs of its node while it runs.
+	// AnnotationMovable allows Berth with Movable to give the pod other CPUs of its node while it runs. NotMovable is
+	// the same as a missing key.
 	AnnotationMovable = "berth.dev/movable"
 	// AnnotationMove holds a Move as JSON: berth repack writes the request, and the agent of the pod's node answers.
 	AnnotationMove = "berth.dev/move"
@@ -69,6 +70,7 @@ type CPUExclusivePolicy string
 
 // The exclusive policies.
 const (
+	// CPUExclusiveNone asks for no separation from other pinned pods.
 	CPUExclusiveNone CPUExclusivePolicy = "None"
 	// CPUExclusivePCPULevel keeps other pinned pods off the pod's cores.
 	CPUExclusivePCPULevel CPUExclusivePolicy = "PCPULevel"
@@ -105,8 +107,10 @@ type NUMAExclusive string
 
 // The strengths of the NUMAExclusive request.
 const (
+	// NUMAExclusivePreferred gives the separation up rather than have the pod wait.
 	NUMAExclusivePreferred NUMAExclusive = "Preferred"
-	NUMAExclusiveRequired  NUMAExclusive = "Required"
+	// NUMAExclusiveRequired makes the pod wait for the separation.
+	NUMAExclusiveRequired NUMAExclusive = "Required"
 )
 
 // NUMAExclusives returns the values in the order of messages and documentation.
@@ -120,8 +124,11 @@ type NodeCPUBindPolicy string
 
 // The bind policies of a node.
 const (
-	NodeCPUBindNone          NodeCPUBindPolicy = "None"
+	// NodeCPUBindNone decides nothing.
+	NodeCPUBindNone NodeCPUBindPolicy = "None"
+	// NodeCPUBindFullPCPUsOnly requires whole cores of every pod with exclusive CPUs.
 	NodeCPUBindFullPCPUsOnly NodeCPUBindPolicy = "FullPCPUsOnly"
+	// NodeCPUBindSpreadByPCPUs requires a different core for every CPU.
 	NodeCPUBindSpreadByPCPUs NodeCPUBindPolicy = "SpreadByPCPUs"
 )
 

@@ -30,8 +30,10 @@ type MemoryLocalityPolicy string
 
 // The locality policies.
 const (
+	// MemoryLocalityBestEffort moves the pages, as far as the nodes have room.
 	MemoryLocalityBestEffort MemoryLocalityPolicy = "bestEffort"
-	MemoryLocalityNone       MemoryLocalityPolicy = "none"
+	// MemoryLocalityNone moves no page. It is the default.
+	MemoryLocalityNone MemoryLocalityPolicy = "none"
 )
 
 // MemoryLocalityPolicies returns the policies in the order of messages and documentation.
@@ -51,7 +53,7 @@ const intervalNone = "none"
 // MemoryLocality is the value of AnnotationMemoryLocality. A nil field is inherited from the strategy of the workload's
 // class, or else from the defaults.
 type MemoryLocality struct {
-	// Policy is bestEffort or none.
+	// Policy is MemoryLocalityBestEffort or MemoryLocalityNone.
 	Policy *MemoryLocalityPolicy `json:"policy,omitempty"`
 	// MigrateIntervalMinutes is the least number of minutes between two passes, 0 to 10080; 0 is a single pass. "none"
 	// is the same as the policy none.
@@ -142,6 +144,7 @@ const (
 
 // MemoryLocalityStatus is the value of AnnotationMemoryLocalityStatus.
 type MemoryLocalityStatus struct {
+	// Phase is the progress of the current pass, or of the last one.
 	Phase MemoryLocalityPhase `json:"phase"`
 	// LastResult is how the last pass ended, nil before the first pass ended.
 	LastResult *MemoryLocalityResult `json:"lastResult,omitempty"`
@@ -149,13 +152,14 @@ type MemoryLocalityStatus struct {
 
 // MemoryLocalityResult is how a pass over the memory of a pod ended.
 type MemoryLocalityResult struct {
+	// CompletedTime is when the pass ended.
 	CompletedTime time.Time `json:"completedTime"`
 	// Result is Completed, Skipped or Failed.
 	Result string `json:"result"`
 	// CompletedTimeLocalityRatio is the share of local memory at that time, in percent, rounded down.
-	// CompletedTimeRemotePages is the memory that was not local, in base pages.
-	CompletedTimeLocalityRatio int   `json:"completedTimeLocalityRatio"`
-	CompletedTimeRemotePages   int64 `json:"completedTimeRemotePages"`
+	CompletedTimeLocalityRatio int `json:"completedTimeLocalityRatio"`
+	// CompletedTimeRemotePages is the memory that was not local at that time, in base pages.
+	CompletedTimeRemotePages int64 `json:"completedTimeRemotePages"`
 }
 
 // Encode returns s as the value of AnnotationMemoryLocalityStatus.

@@ -65,9 +65,10 @@ const MoveVersion = 1
 type Move struct {
 	// V is the version of the form, 1 to MoveVersion.
 	V int `json:"v"`
-	// From has the CPUs of all containers of the pod together, as a CPU list, and To the same number of new CPUs.
+	// From has the CPUs of all containers of the pod together, as a CPU list.
 	From string `json:"from"`
-	To   string `json:"to"`
+	// To has the same number of new CPUs.
+	To string `json:"to"`
 	// Withdrawn says that the move must not begin any more.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 	// Refused is why the agent did not begin the move, empty if it was not asked yet.

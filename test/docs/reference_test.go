@@ -19,6 +19,7 @@ func TestReferencesAreGenerated(t *testing.T) {
 	for page, made := range map[string]string{
 		"docs/commands.md":   commandsPage(t),
 		"docs/agent-file.md": agentFilePage(t),
+		"docs/keys.md":       keysPage(t),
 		"docs/metrics.md":    metricsPage(),
 	} {
 		if *update {

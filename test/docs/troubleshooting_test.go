@@ -255,7 +255,7 @@ func inspect(t *testing.T, dir string, visit func(dir string, n ast.Node)) {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 			return err
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return err
 		}
