@@ -62,6 +62,17 @@ func TestReadmeListsTheDocuments(t *testing.T) {
 	}
 }
 
+// TestIndexListsThePages checks that the index of the documentation links to each page.
+func TestIndexListsThePages(t *testing.T) {
+	texts := documents(t)
+	for page := range texts {
+		name, ok := strings.CutPrefix(page, "docs/")
+		if ok && name != "README.md" && !strings.Contains(texts["docs/README.md"], "]("+name+")") {
+			t.Errorf("docs/README.md does not link to %s", name)
+		}
+	}
+}
+
 // TestShortSentences counts the words of each sentence on all pages; table cells and list items count separately.
 func TestShortSentences(t *testing.T) {
 	for page, text := range documents(t) {
