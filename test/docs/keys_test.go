@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"go/ast"
 	"go/token"
 	"maps"
@@ -32,6 +33,9 @@ type declared struct {
 	lists map[string]string
 	// shown are the types with a section on the page.
 	shown map[string]bool
+	// fieldNames are the names in JSON of the fields of these types, by their names in Go. Words with one capital, which
+	// a sentence may begin with, are not in it.
+	fieldNames map[string]string
 }
 
 // keySection is a table of keys.
@@ -50,7 +54,7 @@ func keySections() []keySection {
 		{"Keys of ConfigMaps", "These are keys of the data of [the ConfigMaps](#configmaps) below.", "Key", ""},
 		{
 			"ConfigMaps", "The agents read a peer's ConfigMap only if `readPeerConfig` of the [agent's file](agent-file.md) lists the peer." +
-				" For each key, the first of the first three ConfigMaps that has it applies.", "", "Name",
+				" If several of the first three ConfigMaps have a key, the first of them applies.", "", "Name",
 		},
 	}
 }
@@ -59,7 +63,7 @@ func keySections() []keySection {
 // the types of their fields.
 func keyDeclarations(t *testing.T) *declared {
 	t.Helper()
-	d := &declared{types: map[string]*ast.TypeSpec{}, docs: map[string]string{}, lists: map[string]string{}, shown: map[string]bool{}}
+	d := &declared{types: map[string]*ast.TypeSpec{}, docs: map[string]string{}, lists: map[string]string{}, shown: map[string]bool{}, fieldNames: map[string]string{}}
 	for _, dir := range []string{"api/v1alpha1", "internal/intent/strategy"} {
 		inspect(t, dir, func(_ string, n ast.Node) {
 			switch n := n.(type) {
@@ -184,6 +188,11 @@ func (d *declared) reach(name string) {
 		return
 	}
 	for _, f := range form.Fields.List {
+		for _, n := range f.Names {
+			if regexp.MustCompile(`[a-z][A-Z]|QOS$`).MatchString(n.Name) {
+				d.fieldNames[n.Name] = jsonName(f)
+			}
+		}
 		ast.Inspect(f.Type, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {
 				d.reach(id.Name)
@@ -205,7 +214,7 @@ func (c constant) printed() string {
 func sectionLink(name string) string { return "[" + name + "](#" + strings.ToLower(name) + ")" }
 
 // prose returns a comment as a text of the page: without the name that it begins with, with the values of constants,
-// and with links to types.
+// with links to types, and with the names of fields in JSON, where no field is nil.
 func (d *declared) prose(name, doc string) string {
 	doc = regexp.MustCompile(`^`+name+`(?: is\b| are\b|:)? `).ReplaceAllString(doc, "")
 	doc = goNames().ReplaceAllStringFunc(doc, func(word string) string {
@@ -218,12 +227,15 @@ func (d *declared) prose(name, doc string) string {
 			return sectionLink(word)
 		case d.shown[d.lists[word]]:
 			return "the values of " + sectionLink(d.lists[word])
+		case d.fieldNames[word] != "":
+			return "`" + d.fieldNames[word] + "`"
 		}
 		return word
 	})
 	if doc == "" {
 		return "-"
 	}
+	doc = regexp.MustCompile(`\bnil\b`).ReplaceAllString(doc, "missing")
 	return strings.ToUpper(doc[:1]) + doc[1:]
 }
 
@@ -352,11 +364,15 @@ func (d *declared) jsonType(e ast.Expr) string {
 	case *ast.ArrayType:
 		return "list of " + d.jsonType(e.Elt)
 	case *ast.MapType:
+		if value, ok := e.Value.(*ast.Ident); ok && value.Name == "any" {
+			return "object"
+		}
 		return "object of " + d.jsonType(e.Value)
 	case *ast.SelectorExpr:
-		return e.Sel.Name
+		foreign := map[string]string{"Time": "time, RFC 3339", "LabelSelector": "label selector of Kubernetes"}
+		return cmp.Or(foreign[e.Sel.Name], e.Sel.Name)
 	case *ast.Ident:
-		known := map[string]string{"bool": "boolean", "int": "number", "int64": "number"}
+		known := map[string]string{"bool": "boolean", "int": "number", "int64": "number", "string": "text", "any": "number or text"}
 		switch {
 		case d.shown[e.Name]:
 			return sectionLink(e.Name)

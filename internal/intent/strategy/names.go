@@ -10,14 +10,15 @@ import (
 // Name is a ConfigMap as "namespace/name".
 type Name string
 
-// The ConfigMaps that Berth reads; a peer's ConfigMap only where the agent's file lists the peer. For each key, the
-// first of the first three ConfigMaps that has it applies.
+// The ConfigMaps that Berth reads; a peer's ConfigMap only where the agent's file lists the peer. If several of the first
+// three ConfigMaps have a key, the first of them applies.
 const (
-	// BerthConfig is Berth's own ConfigMap.
+	// BerthConfig is Berth's own ConfigMap. An unknown field is a mistake here: the agent refuses the key, and the last
+	// good value stays in force. In the ConfigMaps of peers, unknown fields have no effect.
 	BerthConfig Name = "berth-system/berth-config"
 	// ACKConfig is ACK's ConfigMap.
 	ACKConfig Name = "kube-system/ack-slo-config"
-	// KoordinatorConfig is Koordinator's ConfigMap.
+	// KoordinatorConfig is Koordinator's ConfigMap. It has no effect on nodes where koordlet runs.
 	KoordinatorConfig Name = "koordinator-system/slo-controller-config"
 	// NamespaceConfig switches bursting on or off for namespaces, in ACK's format.
 	NamespaceConfig Name = "koordinator-system/ack-slo-pod-config"
