@@ -21,3 +21,19 @@ func TestUnknownFieldOfLabelConfig(t *testing.T) {
 		t.Errorf("policy %s of %s", burst.Policy, burst.Source)
 	}
 }
+
+// TestUnknownFieldOfOwnConfig checks Berth's own ConfigMap: with an unknown field, the key is refused, and the last good
+// value stays in force.
+func TestUnknownFieldOfOwnConfig(t *testing.T) {
+	parse := func(text string, last *strategy.Strategies) (*strategy.Strategies, []strategy.Problem) {
+		return strategy.Parse(strategy.Maps{strategy.BerthConfig: {strategy.KeyBurst: text}}, facts(), last)
+	}
+	good, _ := parse(`{"clusterStrategy": {"policy": "cfsQuotaBurstOnly"}}`, nil)
+	s, problems := parse(`{"clusterStrategy": {"policy": "none", "later": 1}}`, good)
+	if len(problems) != 1 || problems[0].Field != "clusterStrategy.later" {
+		t.Errorf("problems %v", problems)
+	}
+	if burst, _ := s.Burst(&workload.Pod{}, false); burst.Policy != "cfsQuotaBurstOnly" {
+		t.Errorf("policy %s of %s", burst.Policy, burst.Source)
+	}
+}
