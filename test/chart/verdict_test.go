@@ -270,8 +270,12 @@ func candidates(of object) []any {
 		many[i] = "n" + strconv.Itoa(i)
 	}
 	all := []any{
-		"nonsense", "", false, true, int64(0), int64(1), 1.5, []any{}, []any{"a", "a"}, many[:1024], many,
-		map[string]any{}, map[string]any{"unknown": int64(1)},
+		"nonsense", "", false, true, int64(0), int64(1), 1.5,
+		[]any{},
+		[]any{"a", "a"},
+		many[:1024], many,
+		map[string]any{},
+		map[string]any{"unknown": int64(1)},
 	}
 	words, _ := of["enum"].([]any)
 	all = append(all, words...)
@@ -456,7 +460,8 @@ func (s schema) drawObject(t *rapid.T, of object) any {
 	}
 	if properties["matchExpressions"] != nil {
 		return rapid.SampledFrom([]any{
-			map[string]any{}, map[string]any{"matchLabels": map[string]any{"pool": "a"}},
+			map[string]any{},
+			map[string]any{"matchLabels": map[string]any{"pool": "a"}},
 			map[string]any{"matchExpressions": []any{map[string]any{"key": "pool", "operator": "Exists"}}},
 		}).Draw(t, "selector")
 	}
