@@ -97,10 +97,10 @@ func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) 
 }
 
 // check reads a file, and returns the files that result: the valid part, and a file set aside. If the disk refuses that,
-// the file stays as it is, and only its valid part is read. The next start tries again.
+// the file stays as it is, and only its valid part is read. The next start tries again. A file that cannot be read
+// stays, too: a disk that fails for a moment is no damage.
 func (a *archive) check(f file) []file {
-	good, err := int64(0), error(nil)
-	before := f.last
+	good, err, was := int64(0), error(nil), f
 	f.first, f.last = 0, 0
 	err = a.each(f, func(m *minute, end int64) error {
 		if f.first == 0 {
@@ -111,12 +111,15 @@ func (a *archive) check(f file) []file {
 	})
 	path := filepath.Join(a.dir, f.name)
 	stays := f
-	stays.rest, stays.last = f.size-good, cmp.Or(f.last, before)
+	stays.rest, stays.last = f.size-good, cmp.Or(f.last, was.last)
 	switch {
 	case err == nil:
 		return []file{f}
 	case errors.Is(err, fs.ErrNotExist): // removed in the meantime
 		return nil
+	case !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrDamaged):
+		a.log.Warn("history: a file cannot be read", "file", path, "error", err)
+		return []file{was}
 	case errors.Is(err, io.ErrUnexpectedEOF): // the agent was killed, or the disk was full
 		if err := cut(path, good); err != nil {
 			a.log.Warn("history: the last minute of a file was not written whole; it stays, and is not read", "file", path, "error", err)
@@ -131,12 +134,12 @@ func (a *archive) check(f file) []file {
 		}
 		a.log.Warn("history: a damaged file is set aside; what is before the damage stays", "file", path, "aside", path+damaged, "error", err)
 		aside := file{name: f.name + damaged, size: f.size, last: stays.last}
-		if f.size = good; good == 0 {
+		if f.size, f.rest = good, 0; good == 0 {
 			return []file{aside}
 		}
 		return []file{f, aside}
 	}
-	if f.size = good; good == 0 {
+	if f.size, f.rest = good, 0; good == 0 {
 		return nil
 	}
 	return []file{f}
@@ -204,8 +207,8 @@ func (a *archive) finish(f file) []file {
 	return nil
 }
 
-// each reads the minutes of a file, up to its recorded size without rest, and passes the offset at which each ends. An end within a
-// block is io.ErrUnexpectedEOF, other invalid text ErrDamaged.
+// each reads the minutes of a file, up to its recorded size without rest, and passes the offset at which each ends. An
+// end within a block is io.ErrUnexpectedEOF, other invalid text ErrDamaged.
 func (a *archive) each(f file, do func(m *minute, end int64) error) error {
 	in, err := os.Open(filepath.Join(a.dir, f.name))
 	if err != nil {
@@ -241,10 +244,13 @@ type blocks struct {
 // begin reads the head of the file.
 func (b *blocks) begin() error {
 	head := make([]byte, len(fileHead))
-	if n, err := io.ReadFull(b.in, head); err != nil {
-		if bytes.HasPrefix([]byte(fileHead), head[:n]) {
-			return io.ErrUnexpectedEOF
-		}
+	switch n, err := io.ReadFull(b.in, head); {
+	case err == nil:
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err //nolint:wrapcheck // each says which file
+	case bytes.HasPrefix([]byte(fileHead), head[:n]):
+		return io.ErrUnexpectedEOF
+	default:
 		return fmt.Errorf("%w: it has no head", ErrDamaged)
 	}
 	if string(head) != fileHead {
@@ -265,8 +271,10 @@ func (b *blocks) next() (*minute, error) {
 		return nil, fmt.Errorf("%w: a block of %d bytes", ErrDamaged, length)
 	}
 	b.text = slices.Grow(b.text[:0], length)[:length]
-	if _, err := io.ReadFull(b.in, b.text); err != nil {
+	if _, err := io.ReadFull(b.in, b.text); errors.Is(err, io.EOF) {
 		return nil, io.ErrUnexpectedEOF // no block is empty
+	} else if err != nil {
+		return nil, err //nolint:wrapcheck // each says which file
 	}
 	if castagnoli(b.text) != binary.LittleEndian.Uint32(head[8:]) {
 		return nil, fmt.Errorf("%w: a block with another checksum", ErrDamaged)

@@ -349,6 +349,74 @@ func TestDamageOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestDamageAfterAFullDisk checks that a file which had to stay is set aside once there is room, when a reader finds
+// damage before the first. What is before both damages stays readable.
+func TestDamageAfterAFullDisk(t *testing.T) {
+	dir := disk.Small(t)
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 200)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	h, _ = kept(dir, roomy)
+	name := names(t, dir)[0]
+	path := filepath.Join(dir, name)
+	flip := func(at func(size int) int) {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			text[at(len(text))] ^= 1
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip(func(size int) int { return size - 1 })
+	ballast := disk.Fill(t, dir)
+	if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) {
+		t.Errorf("without room: %v", got)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	flip(func(size int) int { return size / 2 })
+	_ = seconds(t, h, Kept) // finds the damage
+	got := seconds(t, h, Kept)
+	if len(got) == 0 || len(got) >= 180 || !slices.Equal(got, count(0, len(got))) {
+		t.Errorf("with room: %v", got)
+	}
+	if again := seconds(t, h, Kept); !slices.Equal(again, got) || !slices.Equal(names(t, dir), []string{name, name + damaged}) {
+		t.Errorf("once more: %v, %q", again, names(t, dir))
+	}
+}
+
+// TestUnreadableFile checks that a file which cannot be read at the moment stays as it is: a directory in its place fails
+// each read.
+func TestUnreadableFile(t *testing.T) {
+	dir := t.TempDir()
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 200)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	h, log := kept(dir, roomy)
+	name := names(t, dir)[0]
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.Rename(path, path+".away"), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	files := h.disk().check(h.disk().files[0])
+	if len(files) != 1 || files[0] != h.disk().files[0] || !strings.Contains(log.String(), "cannot be read") {
+		t.Errorf("%+v, %s", files, log)
+	}
+	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
+		t.Fatal(err)
+	}
+	if got := seconds(t, h, Kept); !slices.Contains(got, 0) || !slices.Contains(got, 179) {
+		t.Errorf("again readable: %v", got)
+	}
+}
+
 // TestDraft checks that the next agent finishes setting a file aside, wherever the death of an agent ended it.
 func TestDraft(t *testing.T) {
 	dir := t.TempDir()
