@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,9 @@ func options(t *testing.T, h *demo.Home) demo.Options {
 func TestDemoRestoresWhatItTouched(t *testing.T) {
 	h := home(t)
 	report, err := demo.Run(t.Context(), options(t, h))
+	if err != nil && report == nil {
+		t.Fatal(err)
+	}
 	if err != nil {
 		t.Fatalf("%v: %+v", err, report.Files)
 	}
@@ -141,7 +145,8 @@ func TestDemoRestoresWhatItTouched(t *testing.T) {
 		if f.During != f.Before {
 			touched++
 		}
-		if !f.Restored {
+		list := strings.HasPrefix(filepath.Base(f.File), "cpuset.") && f.Before == "" // the kernel does not let it be empty again
+		if !f.Restored || f.After != f.Before && !list {
 			t.Errorf("%s: %q before, %q after", f.File, f.Before, f.After)
 		}
 	}

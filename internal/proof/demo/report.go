@@ -48,6 +48,10 @@ type FileProof struct {
 	unlimited string
 }
 
+func (f FileProof) restored() bool {
+	return f.After == f.Before || f.Before == "" && f.unlimited != "" && f.After == f.unlimited
+}
+
 func (o Options) newReport() *Report {
 	return &Report{
 		Machine:  o.Machine,

@@ -57,6 +57,26 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestRestored checks which contents count as restored.
+func TestRestored(t *testing.T) {
+	for _, f := range []struct {
+		before, after, unlimited string
+		want                     bool
+	}{
+		{"0-3", "0-3", "", true},
+		{"", "", "0-7", true},
+		{"", "0-7", "0-7", true},
+		{"", "0-6", "0-7", false},
+		{"", "0-7", "", false},
+		{"0-3", "0-7", "0-7", false},
+		{"0-3", "", "", false},
+	} {
+		if got := (FileProof{Before: f.before, After: f.after, unlimited: f.unlimited}).restored(); got != f.want {
+			t.Errorf("%+v: %v", f, got)
+		}
+	}
+}
+
 func TestOutline(t *testing.T) {
 	set := func(list string) cpuset.Set {
 		s, err := cpuset.Parse(list)

@@ -99,7 +99,8 @@ func (p *proof) during() error { return p.again(func(f *FileProof, now string) {
 
 func (p *proof) after() error {
 	return p.again(func(f *FileProof, now string) {
-		f.After, f.Restored = now, now == f.Before || f.Before == "" && now == f.unlimited
+		f.After = now
+		f.Restored = f.restored()
 	})
 }
 
