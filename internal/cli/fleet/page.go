@@ -80,6 +80,7 @@ func (p *Page) handler(transport http.RoundTripper) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", web.Page())
 	mux.Handle("GET /api/", onlyData(p, transport))
+	mux.HandleFunc("/api", http.NotFound) // else a redirection to /api/, which would leave the path of the node
 	return mux
 }
 

@@ -167,6 +167,7 @@ func TestServe(t *testing.T) {
 			{path: "/nodes/node-a/api/v1/other", status: 404},
 			{path: "/nodes/node-a/api/../../../evil", status: 307, kind: ""},
 			{path: "/nodes/node-a/api/%2e%2e/%2e%2e/evil", status: 404},
+			{path: "/nodes/node-a/api", status: 404},
 			{path: "/nodes/%2e%2e/api/v1/view", status: 404, says: `no node ".."`},
 			{path: "/nodes/node-b/", status: 404, says: `no node "node-b"`},
 			{path: "/nodes/node-b/api/v1/view", status: 404},
