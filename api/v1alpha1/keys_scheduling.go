@@ -3,8 +3,8 @@ package v1alpha1
 // Keys of a pod, or of a standalone Workload, that say how its CPUs are chosen. ACK and Koordinator defined all but
 // those of berth.dev.
 const (
-	// AnnotationCPUSetScheduler asks for exclusive CPUs with CPUSetSchedulerOn. CPUSetSchedulerOff is the same as a
-	// missing key.
+	// AnnotationCPUSetScheduler asks for exclusive CPUs with CPUSetSchedulerOn. With CPUSetSchedulerOff the pod gets
+	// none, whatever its class.
 	AnnotationCPUSetScheduler = "cpuset-scheduler"
 	// AnnotationCPUPolicy extends the request of AnnotationCPUSetScheduler, with CPUPolicyStaticBurst.
 	AnnotationCPUPolicy = "cpu-policy"
