@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/tools/txtar"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/berth-project/berth/internal/linux/hostfs"
 	"github.com/berth-project/berth/internal/node/nri"
