@@ -64,6 +64,8 @@ type node struct {
 	second            int
 	// before is the number of seconds that the agent recorded before the first view.
 	before int
+	// reports are the reports of further capabilities.
+	reports []view.Said
 }
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -90,7 +92,7 @@ func (n *node) view(t testing.TB) *view.View {
 		f.Loads[cpu] = float64((cpu*37+n.second*11)%100) / 100
 	}
 	var err error
-	if f.Report, err = view.Join([]string{"workloads/cache.yaml: field cpus: value 200: allowed: at most the node's 32"}, []view.Said{{Name: "place", Outcome: o}}); err != nil {
+	if f.Report, err = view.Join([]string{"workloads/cache.yaml: field cpus: value 200: allowed: at most the node's 32"}, append([]view.Said{{Name: "place", Outcome: o}}, n.reports...)); err != nil {
 		t.Fatal(err)
 	}
 	f.Events = append(f.Events, view.Event{At: f.At, Reason: "HostDrift", Text: "vm.swappiness is 60, and the profile says 10", Warning: true})

@@ -2,18 +2,25 @@ package web
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/test/newcomer"
 )
 
 // drawn is the page's drawing of the CPUs.
@@ -122,6 +129,75 @@ func TestWhomBurstWouldHelp(t *testing.T) {
 	p.clean(server)
 }
 
+// TestNewCapability checks that the page draws the reports of a capability that none of its files names: about the
+// node, also when they change, and about a workload.
+func TestNewCapability(t *testing.T) {
+	n := shop(t)
+	reports := func(workloads ...string) []view.Said {
+		return []view.Said{{Name: "newcomer", Outcome: (&newcomer.Newcomer{Workloads: workloads}).Outcome(start)}}
+	}
+	n.reports = reports("batch/reports-1/app")
+	var more atomic.Bool
+	server := httptest.NewServer(window.Guard(nil, web.NewNode(func() (*view.View, error) {
+		if more.Load() {
+			n.reports = reports("batch/reports-1/app", "batch/reports-2/app")
+		}
+		n.second++
+		return n.view(t), nil
+	}, slog.New(slog.DiscardHandler)).With(n.past()).Handler()))
+	t.Cleanup(func() { kill(server) })
+	p := look(t, server)
+	const panel = `document.getElementById('reported').innerText.replace(/\s+/g, ' ')`
+	p.until(panel + ` === 'Node newcomerNode bunks 1'`)
+	p.choose("batch/reports-1/app")
+	p.until(`document.querySelector('#detail .report')?.innerText.replace(/\s+/g, ' ') === 'newcomer bunk 1'`)
+	more.Store(true)
+	p.until(panel + ` === 'Node newcomerNode bunks 2'`)
+	p.choose("batch/reports-2/app")
+	p.until(`document.querySelector('#detail .report')?.innerText.replace(/\s+/g, ' ') === 'newcomer bunk 2'`)
+	p.choose("shop/web-0/app")
+	p.until(`document.querySelector('#detail .report') === null`)
+	p.clean(server)
+}
+
+// TestReports checks how the page draws each form of JSON, and that it bounds a report.
+func TestReports(t *testing.T) {
+	long, many, drawn := make([]int, 1000), make([]any, 300), "k"
+	for i := range many {
+		if many[i] = map[string]int{"a": i}; i < 200 {
+			drawn += fmt.Sprintf(" a %d", i)
+		}
+	}
+	var deep any = "bottom"
+	for range 100 {
+		deep = map[string]any{"in": deep}
+	}
+	for name, test := range map[string]struct {
+		value any
+		want  string
+	}{
+		"texts":    {[]string{"a", "b"}, "k a, b"},
+		"numbers":  {map[string]any{"a": 0, "b": 1.5, "c": true}, "k a 0 b 1.5 c true"},
+		"nothing":  {map[string]any{"a": nil, "b": "", "c": []int{}, "d": map[string]int{}}, "k a – b – c none d none"},
+		"objects":  {[]any{map[string]int{"a": 1}, "b"}, "k a 1 b"},
+		"too many": {many, drawn + " and 100 more"},
+		"too long": {long, "k " + strings.Repeat("0, ", 199) + "0 and 800 more"},
+		"too deep": {deep, "k in in in in in in in …"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := shop(t)
+			n.reports = []view.Said{{Name: "some", Outcome: capability.Outcome{Node: capability.Sections{"k": test.value}}}}
+			p := look(t, serve(t, n))
+			if got := eval[string](p, `document.getElementById('report').innerText.replace(/\s+/g, ' ')`); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if height := eval[int](p, `document.getElementById('report').offsetHeight`); height > 400 {
+				t.Errorf("it is %d pixels high", height)
+			}
+		})
+	}
+}
+
 const focused = `(document.activeElement.getAttribute('aria-label') || document.activeElement.textContent)`
 
 // TestKeyboard checks that the keyboard suffices to reach, explain, leave and filter CPUs and workloads.
@@ -187,12 +263,15 @@ func TestAccessibilityTree(t *testing.T) {
 		}
 		said[role] = append(said[role], name)
 	}
-	for role, want := range map[string]string{
-		"button": "CPU 3, core 3, shop/web-1/app", "group": "NUMA 0, 8 GiB", "heading": "Workloads (12)", "searchbox": "Filter",
-		"rowheader": "batch/reports-1/app", "columnheader": "Throttled", "status": "", "main": "", "banner": "", "region": "Problems", "complementary": "batch/reports-1/app",
+	for role, wants := range map[string][]string{
+		"button": {"CPU 3, core 3, shop/web-1/app"}, "group": {"NUMA 0, 8 GiB", "Node"}, "heading": {"Workloads (12)", "Reports"}, "searchbox": {"Filter"},
+		"rowheader": {"batch/reports-1/app"}, "columnheader": {"Throttled"}, "status": {""}, "main": {""}, "banner": {""},
+		"region": {"Problems", "Node"}, "complementary": {"batch/reports-1/app"},
 	} {
-		if !slices.ContainsFunc(said[role], func(name string) bool { return strings.Contains(name, want) }) {
-			t.Errorf("no %s named %q: %q", role, want, said[role])
+		for _, want := range wants {
+			if !slices.ContainsFunc(said[role], func(name string) bool { return strings.Contains(name, want) }) {
+				t.Errorf("no %s named %q: %q", role, want, said[role])
+			}
 		}
 	}
 }
@@ -241,12 +320,14 @@ func TestContrast(t *testing.T) {
 	n.pinned = append(n.pinned, names("shop/cart", 3)...)
 	server := serve(t, n)
 	p := look(t, server)
-	p.choose("shop/late-0/app")
-	for _, scheme := range []string{"light", "dark"} {
-		p.like(scheme, 1440, 1000)
-		p.until(fmt.Sprintf(`matchMedia('(prefers-color-scheme: %s)').matches`, scheme))
-		if bad := eval[[]string](p, contrasts); len(bad) > 0 {
-			t.Errorf("%s: %q", scheme, bad)
+	for _, name := range []string{"shop/late-0/app", "batch/reports-1/app"} {
+		p.choose(name)
+		for _, scheme := range []string{"light", "dark"} {
+			p.like(scheme, 1440, 1000)
+			p.until(fmt.Sprintf(`matchMedia('(prefers-color-scheme: %s)').matches`, scheme))
+			if bad := eval[[]string](p, contrasts); len(bad) > 0 {
+				t.Errorf("%s, %s: %q", name, scheme, bad)
+			}
 		}
 	}
 }
@@ -259,10 +340,22 @@ func TestHostilePage(t *testing.T) {
 	}
 	n := shop(t)
 	n.pinned, n.throttled = hostile[:2], hostile[2:]
+	reported := capability.Outcome{Node: capability.Sections{}}
+	for _, text := range hostile {
+		reported.Node[text] = map[string]any{text: []any{text, map[string]string{text: text}}}
+		reported.Rows = append(reported.Rows, capability.Row{Workload: capability.Workload{Name: text}, Section: map[string]string{text: text}})
+	}
+	n.reports = []view.Said{{Name: hostile[0], Outcome: reported}}
 	server := serve(t, n)
 	p := look(t, server)
 	for _, name := range hostile {
 		p.choose(name)
+		if eval[bool](p, `document.querySelector('#detail .report dd dd') === null`) {
+			t.Errorf("no report about %q", name)
+		}
+	}
+	if drawn := eval[[]string](p, `[...document.querySelectorAll('#report > dl > div > dt')].map((e) => e.textContent)`); len(drawn) != len(hostile) {
+		t.Errorf("reports %q, want %d", drawn, len(hostile))
 	}
 	p.until(`document.querySelectorAll('.spark .own[d]').length > 0`)
 	if found := eval[[]string](p, `[...document.querySelectorAll('script:not([src="watch.js"]):not([src="main.js"]), img, iframe, a:not(.skip), [onclick], [onerror], [style*=url]')].map((e) => e.outerHTML)`); len(found) > 0 {

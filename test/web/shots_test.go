@@ -8,14 +8,34 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/capability"
 )
 
 // shop returns a node of two sockets with workloads of each kind.
 func shop(t testing.TB) *node {
 	return &node{
 		machine: recorded(t, "two-socket-ht"), pinned: append(names("shop/web", 3), "shop/db-0/postgres"),
-		throttled: append(names("batch/reports", 4), names("infra/logs", 3)...),
+		throttled: append(names("batch/reports", 4), names("infra/logs", 3)...), reports: reports(),
 	}
+}
+
+// reports returns reports about the node and about some workloads, like those of real capabilities.
+func reports() []view.Said {
+	type table = map[string]any
+	var containers []table
+	var rows []capability.Row
+	for i, name := range names("batch/reports", 4) {
+		containers = append(containers, table{"pod": name, "container": "app", "cpus": "9-16,25-31", "pinned": false, "why": "it shares the pool"})
+		rows = append(rows, capability.Row{Workload: capability.Workload{Name: name}, Section: table{
+			"localNodes": "0", "ratio": 90 - i, "bytesByNode": map[int]int64{0: 3 << 30, 1: 1 << 29}, "phase": "idle",
+		}})
+	}
+	return []view.Said{{Name: "memory", Outcome: capability.Outcome{Rows: rows, Node: capability.Sections{
+		"node": table{"useRatio": 0.31, "threshold": 0.5, "poolCPUs": 15, "latenessSeconds": 0.0021},
+		"cpus": table{"exclusive": "1-8,17-24", "offline": "", "fragmentationPercent": 12, "containers": containers},
+	}}}}
 }
 
 // shots are the screens of the pictures.
@@ -41,6 +61,11 @@ func TestPictures(t *testing.T) {
 				if n.machine.Online.Size() > 100 {
 					break // large pictures take long
 				}
+			}
+			if n.reports != nil {
+				p.choose("batch/reports-1/app")
+				p.until(`document.querySelector('#detail .report')`)
+				picture(t, p, name+"-reports")
 			}
 			p.clean(server)
 		})

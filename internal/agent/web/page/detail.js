@@ -4,6 +4,7 @@ import { charts } from './chart.js';
 import { amount, numbers, percent } from './model.js';
 import { make, write } from './dom.js';
 import { changeItem, eventItem } from './lists.js';
+import { drawReport, sections } from './report.js';
 
 /** Detail explains what was chosen. */
 export class Detail {
@@ -58,6 +59,12 @@ export class Detail {
       Throttled: t && `in ${t.throttledPeriods} of ${t.periods} periods in ${Math.round(t.seconds)} s, with ${amount(t.usedCPUs)} of ${amount(t.limitCPUs)} CPUs used`,
       Group: w.status?.group,
     }));
+    const reports = sections(w.status);
+    if (Object.keys(reports).length) {
+      const box = make('div');
+      drawReport(box, reports);
+      parts.push(make('h3', {}, 'Reports'), box);
+    }
     const past = this.model.past.get(w.name);
     if (past) parts.push(...charts(past));
     const changes = [...view.changes.values()].filter((c) => c.workload === w.name);

@@ -6,6 +6,7 @@ import { drawChanges, drawEvents } from './lists.js';
 import { Machine } from './machine.js';
 import { Model, clock, percent } from './model.js';
 import { Replay } from './replay.js';
+import { drawReport } from './report.js';
 import { follow, recalled } from './stream.js';
 import { Workloads } from './workloads.js';
 
@@ -68,7 +69,8 @@ function draw() {
     workloads.draw();
     if (drawn.happened !== model.happened) drawEvents(view);
     if (drawn.written !== model.written) drawChanges(view);
-    drawn = { happened: model.happened, written: model.written };
+    if (drawn.reported !== model.reported) drawNode(view);
+    drawn = { happened: model.happened, written: model.written, reported: model.reported };
     figures(view);
     notices(view);
     if (chosen) detail.draw(chosen);
@@ -94,6 +96,13 @@ function figures(view) {
   write(document.getElementById('version'), node ? `${node}, ${view.version}` : view.version);
   const title = node ? `${node} · Berth` : 'Berth';
   document.title = view.problems.length ? `${title} (${view.problems.length})` : title;
+}
+
+/** drawNode shows what the capabilities report about the node, whichever they are. */
+function drawNode(view) {
+  const reports = view.node || {};
+  document.getElementById('reported').hidden = Object.keys(reports).length === 0;
+  drawReport(document.getElementById('report'), reports);
 }
 
 function notices(view) {

@@ -30,8 +30,8 @@ export class Model {
     this.view = null;
     this.past = new Map(); // moments of quotas, by workload
     this.long = undefined; // the workload of which more is remembered
-    // shape counts machines, and written and happened count when changes and events were others.
-    Object.assign(this, { shape: 0, written: 0, happened: 0 });
+    // shape counts machines. written, happened and reported count when changes, events and reports were others.
+    Object.assign(this, { shape: 0, written: 0, happened: 0, reported: 0 });
   }
 
   /** take goes on by a line: a whole view, or what changed since the one before. */
@@ -49,6 +49,7 @@ export class Model {
     this.like = like;
     this.written++;
     this.happened++;
+    this.reported++;
     this.view = { ...view };
     this.index('cpus', view.cpus);
     this.index('workloads', view.workloads);
@@ -68,6 +69,7 @@ export class Model {
     }
     if (set.changes || changes || gone?.changes) this.written++;
     if (set.events || added) this.happened++;
+    if (set.node !== undefined) this.reported++;
     for (const [key, value] of Object.entries(set)) {
       if (key === 'cpus') this.index(key, value);
       else v[key] = value;
