@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/agent/checkpoint"
+	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/engine/plan"
@@ -61,6 +64,27 @@ func TestNewCapability(t *testing.T) {
 	}
 	if _, err := h.withNewcomer("rollback", "--owner", "other"); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "allowed: burst, isolate, place, pool, newcomer") {
 		t.Errorf("rollback of an owner that is none: %v", err)
+	}
+}
+
+// TestTopReportsNewCapability: berth top has the report about the node of a capability that no file of this package
+// names, and names a capability whose report it cannot read.
+func TestTopReportsNewCapability(t *testing.T) {
+	t.Parallel()
+	g := &globals{capabilities: append(agent.Capabilities(), newcomer.Info())}
+	o := (&newcomer.Newcomer{Workloads: []string{"app"}}).Outcome(time.Time{})
+	got := g.reportLines(&view.View{Node: o.Node})
+	for _, want := range []string{"1 bunks", "bunks: all made"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+	got = g.reportLines(&view.View{Node: capability.Sections{"node": "busy"}})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "report of burst: section node: ") {
+		t.Errorf("an unreadable report: %q", got)
+	}
+	if got := (&globals{}).reportLines(&view.View{}); got != nil {
+		t.Errorf("without capabilities: %q", got)
 	}
 }
 

@@ -29,9 +29,9 @@ const (
 
 const (
 	// keysOfTop is the last line of berth top's list.
-	keysOfTop = "q quit  up/down select  enter why  / filter  s sort  l load  m CPUs  e events"
+	keysOfTop = "q quit  up/down  enter why  / filter  s sort  l load  m CPUs  e events  n node"
 	// tiny is that list in a terminal of 20 columns and 5 rows.
-	tiny = "berth top 1.2  12:00\nexclusive CPUs 0-1 (\n  (m shows all CPUs)\n    WORKLOAD     STA\nq quit  up/down sele"
+	tiny = "berth top 1.2  12:00\nexclusive CPUs 0-1 (\n  (m shows all CPUs)\n    WORKLOAD     STA\nq quit  up/down  ent"
 )
 
 // showing is the script that the shell reads. It records the process of berth top, and the settings of the terminal
@@ -68,7 +68,8 @@ func TestTopInATerminal(t *testing.T) {
 			{"  L3 0: a a . . . .\n", []string{"l"}},
 			{"CPUPinned shop/web-0: app has the CPUs 0-1", []string{"e"}},
 			{"  L3 0: a a . . . .\n", []string{"m"}},
-			{keysOfTop, []string{"m"}},
+			{"node use 0 % of 0 CPUs", []string{"n"}},
+			{keysOfTop, []string{"n"}},
 			{"filter: shop_", []string{"/", "s", "h", "o", "p"}},
 			{"load 50 %  filter: shop\n", []string{"Enter"}},
 			{"filter: shop_", []string{"/"}},

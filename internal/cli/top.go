@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/internal/cli/top"
 	"github.com/berth-project/berth/internal/engine/journal"
 	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // errNoAgent means that there is no agent to read.
@@ -137,7 +138,7 @@ func (g *globals) showHost(cmd *cobra.Command, h looked) error {
 		return err
 	}
 	if format == "table" && isTerminal(cmd) {
-		return top.Run(cmd.Context(), first, top.Options{Look: h.look, Explain: g.explainLines, Past: h.past, Terminal: terminalOf(cmd)})
+		return top.Run(cmd.Context(), first, top.Options{Look: h.look, Explain: g.explainLines, Report: g.reportLines, Past: h.past, Terminal: terminalOf(cmd)})
 	}
 	return printFrame(cmd, format, first, h.look)
 }
@@ -179,7 +180,7 @@ func (g *globals) followCluster(cmd *cobra.Command, cfg *rest.Config) error {
 	}
 	defer cluster.Close()
 	return top.RunCluster(cmd.Context(), cluster.View(), top.ClusterOptions{
-		Look: cluster.View, Explain: g.explainLines, Terminal: terminalOf(cmd),
+		Look: cluster.View, Explain: g.explainLines, Report: g.reportLines, Terminal: terminalOf(cmd),
 		Node: func(ctx context.Context, name string) (*view.View, error) {
 			page, there := cluster.Node(name)
 			if !there {
@@ -262,4 +263,23 @@ func (g *globals) explainLines(v *view.View, name string) []string {
 		return strings.Split(strings.TrimSpace(explanation{Workload: w, views: said}.text()), "\n")
 	}
 	return nil
+}
+
+// reportLines returns berth status's text about the node of a view: first a line for each capability that has a summary.
+func (g *globals) reportLines(v *view.View) []string {
+	said, err := readNode(g.capabilities, capability.Reported{Alive: true, Node: v.Node})
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var page table.Page
+	for _, n := range said.nodes {
+		if n.Headline != "" {
+			page.WriteString(n.Headline + "\n")
+		}
+	}
+	said.printNode(&page)
+	if page.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(page.String(), "\n"), "\n")
 }

@@ -22,21 +22,10 @@ type views struct {
 
 // readViews lets each capability read its part of a view. There are no workloads if the agent no longer runs.
 func readViews(all []capability.Info, alive bool, seen *view.View) (views, error) {
-	v := views{capabilities: all}
 	reported := capability.Reported{Alive: alive, Node: seen.Node, Decoded: map[string]any{}}
-	for _, info := range all {
-		var node capability.NodeView
-		var err error
-		if info.Reader != nil {
-			node, err = info.Reader.Node(reported)
-		}
-		if err != nil {
-			return v, fmt.Errorf("report of %s: %w", info.Name, err)
-		}
-		v.nodes = append(v.nodes, node)
-	}
-	if !alive {
-		return v, nil
+	v, err := readNode(all, reported)
+	if err != nil || !alive {
+		return v, err
 	}
 	for _, w := range seen.Statuses() {
 		reported.Workload, reported.Row = w.Workload, w.Sections
@@ -45,6 +34,23 @@ func readViews(all []capability.Info, alive bool, seen *view.View) (views, error
 			return v, err
 		}
 		v.workloads = append(v.workloads, one)
+	}
+	return v, nil
+}
+
+// readNode lets each capability read its report about the node.
+func readNode(all []capability.Info, r capability.Reported) (views, error) {
+	v := views{capabilities: all}
+	for _, info := range all {
+		var node capability.NodeView
+		var err error
+		if info.Reader != nil {
+			node, err = info.Reader.Node(r)
+		}
+		if err != nil {
+			return v, fmt.Errorf("report of %s: %w", info.Name, err)
+		}
+		v.nodes = append(v.nodes, node)
 	}
 	return v, nil
 }

@@ -76,6 +76,7 @@ func clusterTerminal(t *testing.T, a *asked, width, height int) *clusterModel {
 	t.Helper()
 	m := newClusterModel(t.Context(), shop(), ClusterOptions{
 		Look: shop, Explain: func(*view.View, string) []string { return []string{"it is explained"} },
+		Report: func(*view.View) []string { return []string{"bunks: all made"} },
 		Node: func(_ context.Context, name string) (*view.View, error) {
 			a.names = append(a.names, name)
 			return host(t, "one-socket-6c", uint64(len(a.names))), a.err
@@ -107,6 +108,7 @@ func TestClusterFrames(t *testing.T) {
 		"opening":  {width: 80, height: 12, keys: []string{"down", "enter"}},
 		"node":     {width: 80, height: 24, opens: true},
 		"workload": {width: 80, height: 24, keys: []string{"enter"}, opens: true},
+		"report":   {width: 80, height: 24, keys: []string{"n"}, opens: true},
 		"failed":   {width: 80, height: 12, opens: true, err: errors.New("User \"a\" cannot create resource \"serviceaccounts/token\"")},
 		"tiny":     {width: 20, height: 5},
 	} {

@@ -18,8 +18,9 @@ type ClusterOptions struct {
 	Node func(ctx context.Context, name string) (*view.View, error)
 	// Past returns what a node's agent remembers about a workload, as in Options; nil if it cannot be asked.
 	Past func(ctx context.Context, node, workload string) *history.Past
-	// Explain is as in Options.
+	// Explain and Report are as in Options.
 	Explain func(v *view.View, workload string) []string
+	Report  func(v *view.View) []string
 	Terminal
 }
 
@@ -46,6 +47,7 @@ type clusterModel struct {
 	look    tea.Cmd
 	open    func(name string) tea.Cmd
 	explain func(*view.View, string) []string
+	report  func(*view.View) []string
 	// recall asks a node's agent what it remembers about a workload; nil if it cannot be asked.
 	recall func(node, workload string) tea.Msg
 }
@@ -57,7 +59,7 @@ func RunCluster(ctx context.Context, first *view.Cluster, o ClusterOptions) erro
 
 func newClusterModel(ctx context.Context, first *view.Cluster, o ClusterOptions) *clusterModel {
 	m := &clusterModel{
-		clusterScreen: clusterScreen{now: first}, explain: o.Explain,
+		clusterScreen: clusterScreen{now: first}, explain: o.Explain, report: o.Report,
 		look: func() tea.Msg { return clusterLooked{o.Look()} },
 		open: func(name string) tea.Cmd {
 			return func() tea.Msg {
@@ -130,7 +132,7 @@ func (m *clusterModel) enter(o opened) tea.Cmd {
 	}
 	ask := m.open(o.name)
 	m.name = o.name
-	m.node = &model{screen: screen{now: o.view}, explain: m.explain, look: func() tea.Msg {
+	m.node = &model{screen: screen{now: o.view}, explain: m.explain, report: m.report, look: func() tea.Msg {
 		if next, ok := ask().(opened); ok {
 			return looked{next.view, next.err}
 		}

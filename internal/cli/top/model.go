@@ -19,6 +19,7 @@ type looked struct {
 type model struct {
 	screen
 	explain func(*view.View, string) []string
+	report  func(*view.View) []string
 	look    tea.Cmd
 	// recall returns what is remembered about a workload; nil if nothing is.
 	recall func(workload string) tea.Msg
@@ -62,10 +63,13 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// refresh explains the selected workload again.
+// refresh reads again what the capabilities report about the selected workload or the node.
 func (m *model) refresh() {
-	if m.page == pageWorkload {
+	switch m.page {
+	case pageWorkload:
 		m.lines = m.explain(m.now, m.selected)
+	case pageNode:
+		m.lines = m.report(m.now)
 	}
 }
 
@@ -157,6 +161,8 @@ func (m *model) turn(key string) {
 		m.toggle(pageMachine)
 	case "e":
 		m.toggle(pageEvents)
+	case "n":
+		m.toggle(pageNode)
 	}
 }
 
@@ -166,6 +172,7 @@ func (m *model) toggle(p page) {
 		p = pageList
 	}
 	m.page = p
+	m.refresh()
 }
 
 // move selects another workload or scrolls the page.

@@ -24,6 +24,7 @@ const (
 	pageWorkload
 	pageMachine
 	pageEvents
+	pageNode
 )
 
 // screen is a view with the user's selection.
@@ -40,7 +41,7 @@ type screen struct {
 	loads    bool // show loads instead of holders
 	selected string
 	scroll   int
-	lines    []string // about the selected workload
+	lines    []string // about the selected workload, or about the node
 	past     remembered
 }
 
@@ -51,7 +52,7 @@ const (
 	narrowestName                                           = 12
 )
 
-const keys = "q quit  up/down select  enter why  / filter  s sort  l load  m CPUs  e events"
+const keys = "q quit  up/down  enter why  / filter  s sort  l load  m CPUs  e events  n node"
 
 // frame returns all lines of the terminal.
 func (s *screen) frame() string {
@@ -96,6 +97,8 @@ func (s *screen) body() []string {
 		return s.blocks()
 	case pageEvents:
 		return s.events()
+	case pageNode:
+		return s.reports()
 	default:
 		return s.about(s.selected)
 	}
@@ -265,6 +268,14 @@ func (s *screen) events() []string {
 		return []string{"no event yet"}
 	}
 	return lines
+}
+
+// reports lists what the capabilities report about the node.
+func (s *screen) reports() []string {
+	if len(s.lines) == 0 {
+		return []string{"no capability reports anything about the node"}
+	}
+	return s.wrap(s.lines...)
 }
 
 // throttlingText describes the throttling of a workload that did not ask for burst.

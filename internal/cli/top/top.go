@@ -26,6 +26,8 @@ type Options struct {
 	Look func(context.Context) (*view.View, error)
 	// Explain returns lines that explain a workload of a view, none if nothing is known beyond the view.
 	Explain func(v *view.View, workload string) []string
+	// Report returns lines about the node of a view, none if no capability reports anything.
+	Report func(v *view.View) []string
 	// Past returns what is remembered about a workload: PastSeconds in steps of PastStep, nil for nothing. It is called
 	// once a second while the workload is shown. The function is nil if the agent remembers nothing.
 	Past func(ctx context.Context, workload string) *history.Past
@@ -46,7 +48,7 @@ func Run(ctx context.Context, first *view.View, o Options) error {
 
 func run(ctx context.Context, first *view.View, o Options, more ...tea.ProgramOption) error {
 	m := &model{
-		screen: screen{now: first}, explain: o.Explain,
+		screen: screen{now: first}, explain: o.Explain, report: o.Report,
 		look: func() tea.Msg {
 			v, err := o.Look(ctx)
 			return looked{v, err}

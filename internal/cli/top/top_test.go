@@ -89,7 +89,10 @@ func terminal(t testing.TB, machine string, width, height int) *model {
 	m := &model{
 		screen:  screen{now: host(t, machine, 0)},
 		explain: func(_ *view.View, name string) []string { return []string{"it is explained"} },
-		look:    func() tea.Msg { return nil },
+		report: func(v *view.View) []string {
+			return []string{"bunks: all made", "the bunks of " + v.At.Format("15:04:05") + "\x1b[2J"}
+		},
+		look: func() tea.Msg { return nil },
 	}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
 	m.Update(looked{view: host(t, machine, 1)})
@@ -160,6 +163,7 @@ func TestFrames(t *testing.T) {
 		"workload":   {"one-socket-6c", 80, 24, []string{"end", "enter"}},
 		"machine":    {"nodes-64", 80, 24, []string{"m", "down", "down"}},
 		"events":     {"one-socket-6c", 80, 24, []string{"e"}},
+		"node":       {"one-socket-6c", 80, 24, []string{"n"}},
 		"tiny":       {"one-socket-6c", 20, 5, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +217,7 @@ func fits(t *testing.T, frame string, width, height int) {
 // and the program does not end.
 func TestAnySizeAnyKeys(t *testing.T) {
 	sizes := [][2]int{{0, 0}, {1, 1}, {20, 5}, {80, 24}, {300, 100}}
-	all := []string{"down", "m", "down", "e", "up", "enter", "l", "esc", "s", "end", "enter", "down", "esc", "/", "x", "enter", "down", "enter", "esc", "/", "esc"}
+	all := []string{"down", "m", "down", "e", "n", "down", "e", "up", "enter", "l", "esc", "s", "end", "enter", "down", "esc", "/", "x", "enter", "down", "enter", "esc", "/", "esc"}
 	for _, machine := range []string{"arm64-80c", "memory-only-node", "kvm-guest-2c"} {
 		m := terminal(t, machine, 80, 24)
 		for _, size := range sizes {
@@ -273,6 +277,25 @@ func TestLookFails(t *testing.T) {
 	}
 }
 
+// TestReport checks that the page of the node has the reports of each view, and that the same key closes the page.
+func TestReport(t *testing.T) {
+	m := terminal(t, "one-socket-6c", 80, 24)
+	m.press("enter", "n")
+	m.Update(looked{view: host(t, "one-socket-6c", 2)})
+	if frame := m.View().Content; !strings.Contains(frame, "the bunks of 12:00:02?[2J") || strings.Contains(frame, "it is explained") {
+		t.Errorf("frame %s", frame)
+	}
+	m.report = func(*view.View) []string { return nil }
+	m.Update(looked{view: host(t, "one-socket-6c", 3)})
+	if frame := m.View().Content; !strings.Contains(frame, "no capability reports anything about the node") {
+		t.Errorf("frame %s", frame)
+	}
+	m.press("n")
+	if m.page != pageList {
+		t.Errorf("page %d after the second key", m.page)
+	}
+}
+
 // frames is a terminal that reports when the first frame with the workload batch was drawn.
 type frames struct {
 	bytes.Buffer
@@ -301,6 +324,7 @@ func TestRun(t *testing.T) {
 		err := run(t.Context(), host(t, "one-socket-6c", 0), Options{
 			Look:     func(context.Context) (*view.View, error) { return nil, errors.New("it is away") },
 			Explain:  func(*view.View, string) []string { return nil },
+			Report:   func(*view.View) []string { return nil },
 			Terminal: Terminal{In: in, Out: &out, Environ: []string{"TERM=xterm-256color", "TTY_FORCE=1", environ}},
 		}, tea.WithWindowSize(80, 24))
 		if err != nil {
