@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -200,6 +201,42 @@ func TestClusterRemembers(t *testing.T) {
 	if want := []string{"node-b " + m.node.selected}; !slices.Equal(of, want) || m.node.past.past != kept || m.node.past.workload != m.node.selected {
 		t.Errorf("asked %q, want %q; has %v", of, want, m.node.past)
 	}
+}
+
+// TestClusterNodeGoesOn checks that a node whose workload is shown is asked again after each view, together with the
+// past of the workload.
+func TestClusterNodeGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &asked{}
+		m := clusterTerminal(t, a, 80, 24)
+		m.recall = func(_, workload string) tea.Msg { return remembered{workload: workload} }
+		m.enterNode()
+		press(m, "enter")
+		for range 3 {
+			before := len(a.names)
+			_, next := m.Update(ofNode{m.node, m.node.look()})
+			batch, several := next().(tea.BatchMsg)
+			if !several || len(batch) != 2 {
+				t.Fatalf("%v, want a view and the past", batch)
+			}
+			var views, pasts int
+			for _, one := range batch {
+				msg, ours := one().(ofNode)
+				if !ours || msg.node != m.node {
+					t.Fatalf("%v is for no node", msg)
+				}
+				switch msg.msg.(type) {
+				case looked:
+					views++
+				case remembered:
+					pasts++
+				}
+			}
+			if views != 1 || pasts != 1 || len(a.names) != before+2 {
+				t.Errorf("%d views and %d pasts, asked %d times", views, pasts, len(a.names)-before)
+			}
+		}
+	})
 }
 
 // TestRunCluster checks that the program shows a cluster in a terminal, and ends with its input.

@@ -158,13 +158,26 @@ func (m *clusterModel) toNode(msg tea.Msg) tea.Cmd {
 	return m.ofNode(cmd)
 }
 
-// ofNode wraps the message of a command for the node on screen.
-func (m *clusterModel) ofNode(cmd tea.Cmd) tea.Cmd {
+// ofNode wraps the messages of a command for the node on screen.
+func (m *clusterModel) ofNode(cmd tea.Cmd) tea.Cmd { return m.node.wrapped(cmd) }
+
+// wrapped returns a command whose messages are for this node. The messages of a batch come one by one.
+func (m *model) wrapped(cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
 	}
-	node := m.node
-	return func() tea.Msg { return ofNode{node, cmd()} }
+	return func() tea.Msg {
+		msg := cmd()
+		batch, several := msg.(tea.BatchMsg)
+		if !several {
+			return ofNode{m, msg}
+		}
+		all := make(tea.BatchMsg, len(batch))
+		for i, one := range batch {
+			all[i] = m.wrapped(one)
+		}
+		return all
+	}
 }
 
 // pressedAtNode handles a key while a node is shown. In its list, esc returns to the cluster.
