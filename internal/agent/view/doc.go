@@ -9,6 +9,8 @@
 // Of makes a View from Facts, which are a copy. The agent copies them while it holds its mutex, releases the mutex, and
 // only then joins and encodes them.
 //
+// A stream has a View and then Deltas: Since makes them in the agent, and Apply takes them in a client.
+//
 // Cluster describes a whole cluster for its users: what is free on each node, why some nodes pin no pod, and what
 // pending pods wait for. Package simulate makes it; simulate decides as the scheduler does.
 package view

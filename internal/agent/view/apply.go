@@ -1,0 +1,100 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Apply returns the View after a line of a stream: the View in the line, or v with the changes in the line. Before the
+// first line v is nil. Apply does not change v; both share the parts without changes. It ignores keys that this version
+// does not know. If the error is ErrFormat or ErrNoView, or the line is not JSON, the stream is of no further use.
+func (v *View) Apply(line []byte) (*View, error) {
+	var d struct {
+		Delta
+		Format int             `json:"v"`
+		Set    json.RawMessage `json:"set"`
+	}
+	if err := json.Unmarshal(line, &d); err != nil {
+		return nil, fmt.Errorf("decode a line of the view: %w", err)
+	}
+	switch {
+	case d.Format == Format:
+		var whole View
+		if err := json.Unmarshal(line, &whole); err != nil {
+			return nil, fmt.Errorf("decode the view: %w", err)
+		}
+		return &whole, nil
+	case d.Format != 0:
+		return nil, fmt.Errorf("%w: version %d: allowed: %d", ErrFormat, d.Format, Format)
+	case v == nil || d.Set == nil:
+		return nil, ErrNoView
+	}
+	next := *v
+	if err := next.replace(d.Set); err != nil {
+		return nil, err
+	}
+	var gone Gone
+	if d.Gone != nil {
+		gone = *d.Gone
+	}
+	next.CPUs = merged(next.CPUs, d.CPUs, nil, func(c *CPU) int { return c.ID }, func(a, b CPU) int { return a.ID - b.ID })
+	next.Workloads = merged(next.Workloads, d.Workloads, gone.Workloads, func(w *Workload) string { return w.Name },
+		func(a, b Workload) int { return strings.Compare(a.Name, b.Name) })
+	next.Changes = merged(next.Changes, d.Changes, gone.Changes, func(c *Change) [2]string { return [2]string{c.Object, c.Knob} },
+		func(a, b Change) int {
+			return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.Knob, b.Knob))
+		})
+	events := append(slices.Clip(next.Events), d.Events...)
+	next.Events = events[max(0, len(events)-kept):]
+	return &next, nil
+}
+
+// replace sets the fields whose keys a JSON object has. It first clears them, because encoding/json would write into
+// the lists and the machine of the View before.
+func (v *View) replace(object json.RawMessage) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(object, &keys); err != nil {
+		return fmt.Errorf("decode the changed keys of the view: %w", err)
+	}
+	fields := reflect.ValueOf(v).Elem()
+	for i := range fields.NumField() {
+		name, _, _ := strings.Cut(fields.Type().Field(i).Tag.Get("json"), ",")
+		for key := range keys {
+			if strings.EqualFold(key, name) { // as encoding/json compares them
+				fields.Field(i).SetZero()
+			}
+		}
+	}
+	if err := json.Unmarshal(object, v); err != nil {
+		return fmt.Errorf("decode the changed keys of the view: %w", err)
+	}
+	return nil
+}
+
+// merged returns a list in order with the changed and new entries, and without the entries that are gone. It does not
+// change the list.
+func merged[T any, K comparable](list, changed []T, gone []K, name func(*T) K, order func(a, b T) int) []T {
+	if len(changed) == 0 && len(gone) == 0 {
+		return list
+	}
+	old := make(map[K]bool, len(changed)+len(gone))
+	for _, n := range gone {
+		old[n] = true
+	}
+	for i := range changed {
+		old[name(&changed[i])] = true
+	}
+	all := make([]T, 0, len(list)+len(changed))
+	for i := range list {
+		if !old[name(&list[i])] {
+			all = append(all, list[i])
+		}
+	}
+	all = append(all, changed...)
+	slices.SortStableFunc(all, order)
+	return all
+}
