@@ -7,5 +7,5 @@
 //
 // The page is in the program: plain modules and a style sheet, without a build step and without third-party code or
 // files. It asks only this server, writes nothing, and puts texts of tenants into the document as text. A Recording
-// serves the same page from the lines of a file.
+// serves the same page from the lines of a file. A Follower reads the stream for a program, such as berth top.
 package web
