@@ -68,6 +68,17 @@ func (p *Page) Past(ctx context.Context, workload string, seconds, step int) ([]
 	return p.ask(ctx, window.PastOf(workload, seconds, step))
 }
 
+// Stream requests a stream of the node's view from the agent, until ctx ends. The caller closes the stream.
+func (p *Page) Stream(ctx context.Context) (io.ReadCloser, error) {
+	transport := p.transport()
+	transport.DisableKeepAlives = true // the connection ends with the stream
+	answer, err := p.request(ctx, transport, window.StreamPath)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
 // Serve serves the page on a listener of the user's computer until ctx ends.
 func (p *Page) Serve(ctx context.Context, l net.Listener) error {
 	transport := p.transport()
@@ -142,6 +153,20 @@ func (p *Page) ask(ctx context.Context, path string) ([]byte, error) {
 	defer cancel()
 	transport := p.transport()
 	defer transport.CloseIdleConnections()
+	answer, err := p.request(ctx, transport, path)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxView))
+	if err != nil {
+		return nil, fmt.Errorf("ask the agent: %w", err)
+	}
+	return text, nil
+}
+
+// request returns the agent's answer with status 200, whose body the caller closes.
+func (p *Page) request(ctx context.Context, transport http.RoundTripper, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+name+path, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
@@ -150,13 +175,13 @@ func (p *Page) ask(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}
+	if answer.StatusCode == http.StatusOK {
+		return answer, nil
+	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxView))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxMessage))
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the agent: %w: %s: %s", ErrAnswer, answer.Status, strings.TrimSpace(string(text)))
-	}
-	return text, nil
+	return nil, fmt.Errorf("ask the agent: %w: %s: %s", ErrAnswer, answer.Status, strings.TrimSpace(string(text)))
 }

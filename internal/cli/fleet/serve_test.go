@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/berth-project/berth/internal/agent/web"
 	"github.com/berth-project/berth/internal/agent/window"
 )
 
@@ -343,6 +346,53 @@ func TestServeLacksRights(t *testing.T) {
 		if resource := path[strings.LastIndex(path, "/")+1:]; answer.Code != http.StatusBadGateway || !strings.Contains(answer.Body.String(), `resource "`+resource+`"`) {
 			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
 		}
+	}
+}
+
+// TestStreamOfNode checks that the agent's stream comes over the port-forward, with the token, until its context ends,
+// and that a refused stream says why.
+func TestStreamOfNode(t *testing.T) {
+	s := serve(t)
+	asked, gone := make(chan string, 1), make(chan struct{})
+	var full atomic.Bool
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if full.Load() {
+			http.Error(w, "100 pages are open already", http.StatusServiceUnavailable)
+			return
+		}
+		defer close(gone)
+		asked <- r.Header.Get("Authorization") + " " + r.URL.Path
+		_, _ = io.WriteString(w, `{"v":1,"version":"2"}`+"\n"+`{"set":{"version":"3"}}`+"\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(agent.Close)
+	s.forward(t, agent)
+	c, err := follow(t, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := c.Node("node-a")
+	f := web.NewFollower(page.Stream)
+	ctx, end := context.WithCancel(t.Context())
+	for _, want := range []string{"2", "3"} {
+		v, err := f.Next(ctx)
+		if err != nil || v.Version != want {
+			end()
+			t.Fatalf("%+v: %v, want version %s", v, err, want)
+		}
+	}
+	if was := <-asked; was != "Bearer good /api/v1/stream" {
+		t.Errorf("asked %q", was)
+	}
+	end()
+	if v, err := f.Next(ctx); v != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %+v: %v", v, err)
+	}
+	<-gone // the agent has a viewer less
+	full.Store(true)
+	if _, err := web.NewFollower(page.Stream).Next(t.Context()); !errors.Is(err, ErrAnswer) || !strings.Contains(err.Error(), "100 pages are open already") {
+		t.Errorf("a refused stream: %v", err)
 	}
 }
 
