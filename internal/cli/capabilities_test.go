@@ -71,19 +71,19 @@ func TestNewCapability(t *testing.T) {
 // names, and names a capability whose report it cannot read.
 func TestTopReportsNewCapability(t *testing.T) {
 	t.Parallel()
-	g := &globals{capabilities: append(agent.Capabilities(), newcomer.Info())}
+	report := reportLines(append(agent.Capabilities(), newcomer.Info()))
 	o := (&newcomer.Newcomer{Workloads: []string{"app"}}).Outcome(time.Time{})
-	got := g.reportLines(&view.View{Node: o.Node})
+	got := report(&view.View{Node: o.Node})
 	for _, want := range []string{"1 bunks", "bunks: all made"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	got = g.reportLines(&view.View{Node: capability.Sections{"node": "busy"}})
+	got = report(&view.View{Node: capability.Sections{"node": "busy"}})
 	if len(got) != 1 || !strings.HasPrefix(got[0], "report of burst: section node: ") {
 		t.Errorf("an unreadable report: %q", got)
 	}
-	if got := (&globals{}).reportLines(&view.View{}); got != nil {
+	if got := reportLines(nil)(&view.View{}); got != nil {
 		t.Errorf("without capabilities: %q", got)
 	}
 }

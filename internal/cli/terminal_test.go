@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cli/top"
 	"github.com/berth-project/berth/internal/linux/topology"
@@ -48,7 +50,7 @@ const typed = "shell> echo keep-$((1+1))\nkeep-2\nshell>"
 
 // TestTopInATerminal runs berth top from a shell in a real terminal, which tmux draws. Its frames must be those of the
 // model, also after a resize. Keys must work. However it ends, the shell's screen and the terminal's settings must be
-// back.
+// back. While no agent runs, the last view stays.
 func TestTopInATerminal(t *testing.T) {
 	v := shown(t)
 	t.Run("keys", func(t *testing.T) {
@@ -84,6 +86,17 @@ func TestTopInATerminal(t *testing.T) {
 		p.resize(20, 5)
 		p.shows(tiny)
 		p.resize(columns, rows)
+		p.shows(frame(v))
+		p.press("q")
+		p.ended()
+	})
+	t.Run("agent ends", func(t *testing.T) {
+		p := newPane(t, v)
+		p.show(v)
+		p.end()
+		const old = "this is old, of 12:00:01: no agent runs"
+		p.until(old, func(screen string) bool { return strings.Contains(screen, old) && strings.Contains(screen, ">   batch ") })
+		p.serve(v)
 		p.shows(frame(v))
 		p.press("q")
 		p.ended()
@@ -155,6 +168,18 @@ type pane struct {
 	dir string
 	// modes are the modes of the terminal before berth top.
 	modes string
+	// end ends the agent.
+	end func()
+}
+
+// serve starts an agent that shows v: to streams only, so that berth top is seen to follow one.
+func (p *pane) serve(v *view.View) {
+	p.t.Helper()
+	node := web.NewNode(func() (*view.View, error) { return v, nil }, quiet()).Handler()
+	mux := http.NewServeMux()
+	mux.Handle("GET "+window.StreamPath, node)
+	mux.Handle("GET "+window.PastPath, node)
+	p.end = agentIn(p.t, p.dir, mux)
 }
 
 // newPane starts a shell beside an agent that shows v.
@@ -167,7 +192,7 @@ func newPane(t *testing.T, v *view.View) *pane {
 		t.Skipf("%v; `make deps` installs it, and `make test` has that", err)
 	}
 	p := &pane{t: t, dir: t.TempDir()}
-	agentIn(t, p.dir, web.NewNode(func() (*view.View, error) { return v, nil }, quiet()).Handler())
+	p.serve(v)
 	agentFile(t, p.dir, "127.0.0.1:1")
 	write(t, p.dir, "show", showing)
 	t.Cleanup(func() { _ = p.command("kill-server").Run() })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-project/berth/internal/agent/history"
 	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/agent/web"
 	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cli/fleet"
@@ -38,7 +39,7 @@ func newTopCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [NODE]",
 		Short: "Show live who has which CPU, and the credit and throttling of workloads",
-		Long: `Asks the agent of this host once a second, and shows two parts in the terminal: the cores
+		Long: `Follows the agent of this host, and shows two parts in the terminal: the cores
 by NUMA node and L3 domain, with their load and a letter for each workload that has
 exclusive CPUs; and each workload with quota, credit and throttling, its own and that of
 the groups above. The command only reads. It needs root, as the agent's socket does.
@@ -66,6 +67,12 @@ NO_COLOR turns colours off. -o json prints the agent's view (docs/view.md).`,
 				return err
 			}
 			return g.showHost(cmd, looked{
+				stream: func(ctx context.Context) (io.ReadCloser, error) {
+					if err := requireAgent(cfg.StateDir); err != nil {
+						return nil, err
+					}
+					return window.Stream(ctx, cfg.StateDir)
+				},
 				look: func(ctx context.Context) (*view.View, error) { return lookLive(ctx, cfg.StateDir) },
 				past: func(ctx context.Context, workload string) *history.Past {
 					return kept(window.Past(ctx, cfg.StateDir, workload, top.PastSeconds, top.PastStep))
@@ -103,6 +110,9 @@ does on a host. That needs the rights of kubectl berth web NODE.
 
 // looked is a host to show.
 type looked struct {
+	// stream opens a stream of its views, until the context ends.
+	stream func(context.Context) (io.ReadCloser, error)
+	// look returns its present view.
 	look func(context.Context) (*view.View, error)
 	// past returns what is remembered about a workload; nil if it cannot be asked.
 	past func(ctx context.Context, workload string) *history.Past
@@ -133,14 +143,26 @@ func (g *globals) showHost(cmd *cobra.Command, h looked) error {
 	if err != nil {
 		return err
 	}
+	if format == "table" && isTerminal(cmd) {
+		return h.follow(cmd, g)
+	}
 	first, err := h.look(cmd.Context())
 	if err != nil {
 		return err
 	}
-	if format == "table" && isTerminal(cmd) {
-		return top.Run(cmd.Context(), first, top.Options{Look: h.look, Explain: g.explainLines, Report: g.reportLines, Past: h.past, Terminal: terminalOf(cmd)})
-	}
 	return printFrame(cmd, format, first, h.look)
+}
+
+// follow shows one host until the user quits.
+func (h looked) follow(cmd *cobra.Command, g *globals) error {
+	ctx, end := context.WithCancel(cmd.Context())
+	defer end() // ends the stream
+	views := web.NewFollower(h.stream)
+	first, err := views.Next(ctx)
+	if err != nil {
+		return err
+	}
+	return top.Run(ctx, first, top.Options{Look: views.Next, Explain: g.explainLines, Report: reportLines(g.capabilities), Past: h.past, Terminal: terminalOf(cmd)})
 }
 
 // showCluster shows a cluster, or its node that args name.
@@ -158,7 +180,7 @@ func (g *globals) showCluster(cmd *cobra.Command, kube *kubeFlags, args []string
 		if err != nil {
 			return fmt.Errorf("no view of node %s: %w", args[0], err)
 		}
-		return g.showHost(cmd, looked{look: page.View, past: pastAt(page)})
+		return g.showHost(cmd, looked{stream: page.Stream, look: page.View, past: pastAt(page)})
 	}
 	if format == "table" && isTerminal(cmd) {
 		return g.followCluster(cmd, cfg)
@@ -180,13 +202,15 @@ func (g *globals) followCluster(cmd *cobra.Command, cfg *rest.Config) error {
 	}
 	defer cluster.Close()
 	return top.RunCluster(cmd.Context(), cluster.View(), top.ClusterOptions{
-		Look: cluster.View, Explain: g.explainLines, Report: g.reportLines, Terminal: terminalOf(cmd),
-		Node: func(ctx context.Context, name string) (*view.View, error) {
-			page, there := cluster.Node(name)
-			if !there {
-				return nil, errNodeGone
-			}
-			return page.View(ctx)
+		Look: cluster.View, Explain: g.explainLines, Report: reportLines(g.capabilities), Terminal: terminalOf(cmd),
+		Node: func(name string) func(context.Context) (*view.View, error) {
+			return web.NewFollower(func(ctx context.Context) (io.ReadCloser, error) {
+				page, there := cluster.Node(name)
+				if !there {
+					return nil, errNodeGone
+				}
+				return page.Stream(ctx)
+			}).Next
 		},
 		Past: func(ctx context.Context, name, workload string) *history.Past {
 			page, there := cluster.Node(name)
@@ -266,20 +290,22 @@ func (g *globals) explainLines(v *view.View, name string) []string {
 }
 
 // reportLines returns berth status's text about the node of a view: first a line for each capability that has a summary.
-func (g *globals) reportLines(v *view.View) []string {
-	said, err := readNode(g.capabilities, capability.Reported{Alive: true, Node: v.Node})
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var page table.Page
-	for _, n := range said.nodes {
-		if n.Headline != "" {
-			page.WriteString(n.Headline + "\n")
+func reportLines(all []capability.Info) func(*view.View) []string {
+	return func(v *view.View) []string {
+		said, err := readNode(all, capability.Reported{Alive: true, Node: v.Node})
+		if err != nil {
+			return []string{err.Error()}
 		}
+		var page table.Page
+		for _, n := range said.nodes {
+			if n.Headline != "" {
+				page.WriteString(n.Headline + "\n")
+			}
+		}
+		said.printNode(&page)
+		if page.Len() == 0 {
+			return nil
+		}
+		return strings.Split(strings.TrimSuffix(page.String(), "\n"), "\n")
 	}
-	said.printNode(&page)
-	if page.Len() == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(page.String(), "\n"), "\n")
 }

@@ -70,6 +70,7 @@ func TestAge(t *testing.T) {
 type asked struct {
 	names []string
 	err   error
+	last  context.Context // of the last question
 }
 
 // clusterTerminal returns a terminal of some size that shows a cluster.
@@ -78,9 +79,11 @@ func clusterTerminal(t *testing.T, a *asked, width, height int) *clusterModel {
 	m := newClusterModel(t.Context(), shop(), ClusterOptions{
 		Look: shop, Explain: func(*view.View, string) []string { return []string{"it is explained"} },
 		Report: func(*view.View) []string { return []string{"bunks: all made"} },
-		Node: func(_ context.Context, name string) (*view.View, error) {
-			a.names = append(a.names, name)
-			return host(t, "one-socket-6c", uint64(len(a.names))), a.err
+		Node: func(name string) func(context.Context) (*view.View, error) {
+			return func(ctx context.Context) (*view.View, error) {
+				a.names, a.last = append(a.names, name), ctx
+				return host(t, "one-socket-6c", uint64(len(a.names))), a.err
+			}
 		},
 	})
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
@@ -153,9 +156,12 @@ func TestClusterOpensNode(t *testing.T) {
 	if m.node == nil || m.node.typing {
 		t.Error("a filter was taken for a key of the cluster")
 	}
+	if a.last.Err() != nil {
+		t.Error("the views end while the node is shown")
+	}
 	press(m, "esc")
-	if m.node != nil || !strings.Contains(m.View().Content, "> node-b") {
-		t.Errorf("%s", m.View().Content)
+	if m.node != nil || !strings.Contains(m.View().Content, "> node-b") || a.last.Err() == nil {
+		t.Errorf("%v, %s", a.last.Err(), m.View().Content)
 	}
 	if _, again := m.Update(ofNode{left, looked{view: left.now}}); again != nil {
 		t.Error("a node that was left is asked again")
@@ -164,6 +170,9 @@ func TestClusterOpensNode(t *testing.T) {
 	slow := press(m, "enter")
 	press(m, "esc")
 	m.Update(slow())
+	if a.last.Err() == nil {
+		t.Error("the views of a node go on that nobody waits for")
+	}
 	first, second := press(m, "enter"), press(m, "up", "enter")
 	m.Update(first())
 	if m.node != nil {

@@ -14,8 +14,10 @@ import (
 type ClusterOptions struct {
 	// Look returns a current view. It is called once a second.
 	Look func() *view.Cluster
-	// Node asks the agent of a node. It is called once a second while the node is shown.
-	Node func(ctx context.Context, name string) (*view.View, error)
+	// Node is called when the user opens a node. The function that it returns waits for the next view of the node, and
+	// returns it, as Options.Look does. Its first view is the present one. The context ends when the user leaves the
+	// node.
+	Node func(name string) func(context.Context) (*view.View, error)
 	// Past returns what a node's agent remembers about a workload, as in Options; nil if it cannot be asked.
 	Past func(ctx context.Context, node, workload string) *history.Past
 	// Explain and Report are as in Options.
@@ -29,9 +31,11 @@ type clusterLooked struct{ view *view.Cluster }
 
 // opened is the first view of a node, or the error.
 type opened struct {
-	name string
-	view *view.View
-	err  error
+	name  string
+	first looked
+	look  tea.Cmd // waits for the next view
+	// end ends what provides the views.
+	end context.CancelFunc
 }
 
 // ofNode is a message for the node on screen. It is dropped after the user left the node.
@@ -43,7 +47,8 @@ type ofNode struct {
 // clusterModel is the state of a terminal that shows a cluster or a node.
 type clusterModel struct {
 	clusterScreen
-	node    *model // nil for the cluster
+	node    *model             // nil for the cluster
+	leave   context.CancelFunc // ends what provides the views of the node
 	look    tea.Cmd
 	open    func(name string) tea.Cmd
 	explain func(*view.View, string) []string
@@ -54,6 +59,8 @@ type clusterModel struct {
 
 // RunCluster shows first, then each view that Look returns, until the user quits or ctx ends.
 func RunCluster(ctx context.Context, first *view.Cluster, o ClusterOptions) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	return o.run(ctx, newClusterModel(ctx, first, o))
 }
 
@@ -63,8 +70,13 @@ func newClusterModel(ctx context.Context, first *view.Cluster, o ClusterOptions)
 		look: func() tea.Msg { return clusterLooked{o.Look()} },
 		open: func(name string) tea.Cmd {
 			return func() tea.Msg {
-				v, err := o.Node(ctx, name)
-				return opened{name, v, err}
+				ctx, end := context.WithCancel(ctx)
+				next := o.Node(name)
+				look := func() looked {
+					v, err := next(ctx)
+					return looked{v, err}
+				}
+				return opened{name: name, first: look(), look: func() tea.Msg { return look() }, end: end}
 			}
 		},
 	}
@@ -124,20 +136,16 @@ func (m *clusterModel) View() tea.View {
 // enter shows a node, unless the user asked for another node in the meantime.
 func (m *clusterModel) enter(o opened) tea.Cmd {
 	if o.name != m.opening {
+		o.end()
 		return nil
 	}
-	if m.opening, m.failed = "", ""; o.err != nil {
-		m.failed = "node " + o.name + ": " + o.err.Error()
+	if m.opening, m.failed = "", ""; o.first.err != nil {
+		o.end()
+		m.failed = "node " + o.name + ": " + o.first.err.Error()
 		return nil
 	}
-	ask := m.open(o.name)
-	m.name = o.name
-	m.node = &model{screen: screen{now: o.view}, explain: m.explain, report: m.report, look: func() tea.Msg {
-		if next, ok := ask().(opened); ok {
-			return looked{next.view, next.err}
-		}
-		return nil
-	}}
+	m.name, m.leave = o.name, o.end
+	m.node = &model{screen: screen{now: o.first.view}, explain: m.explain, report: m.report, look: o.look}
 	if m.recall != nil {
 		m.node.recall = func(workload string) tea.Msg { return m.recall(o.name, workload) }
 	}
@@ -187,6 +195,7 @@ func (m *clusterModel) pressedAtNode(key tea.KeyPressMsg) tea.Cmd {
 	case word == "q", word == "ctrl+c":
 		return tea.Quit
 	case word == "esc" && m.node.page == pageList:
+		m.leave()
 		m.node = nil
 		return nil
 	}

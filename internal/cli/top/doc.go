@@ -1,6 +1,6 @@
 // Package top shows one host live in a terminal: the holder and the load of each CPU, and the credit, the throttling
-// and the reasons of each workload. All data comes from a view.View, which it requests once a second. It writes
-// nothing.
+// and the reasons of each workload. All data comes from views, which the caller provides as they change. It
+// writes nothing.
 //
 // It has two halves. A screen turns a view and the user's selection into a frame and depends on nothing else. The model
 // turns keys and views into a screen. Cores are laid out as in package picture. A holder has a letter, and its color

@@ -20,15 +20,15 @@ type model struct {
 	screen
 	explain func(*view.View, string) []string
 	report  func(*view.View) []string
-	look    tea.Cmd
+	look    tea.Cmd // waits for the next view
 	// recall returns what is remembered about a workload; nil if nothing is.
 	recall func(workload string) tea.Msg
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return m.later() }
+func (m *model) Init() tea.Cmd { return m.look }
 
-// later reads the host again after one interval.
+// later reads the host again after a pause.
 func (m *model) later() tea.Cmd {
 	return tea.Tick(every, func(time.Time) tea.Msg { return m.look() })
 }
@@ -39,11 +39,14 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case looked:
+		next := m.look
 		if m.err = msg.err; msg.err == nil {
 			m.before, m.now = m.now, msg.view
+		} else {
+			next = m.later()
 		}
 		m.refresh()
-		return m, tea.Batch(m.later(), m.remember())
+		return m, tea.Batch(next, m.remember())
 	case remembered:
 		m.past = msg
 	case tea.KeyPressMsg:

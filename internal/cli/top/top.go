@@ -13,7 +13,8 @@ import (
 	"github.com/berth-project/berth/internal/value/table"
 )
 
-// every is the interval at which the host is read. framesASecond bounds how long a key waits for its frame, and how
+// every is the pause before a host is read again after a failure, and the interval at which a cluster is read.
+// framesASecond bounds how long a key waits for its frame, and how
 // often the terminal is checked while nothing happens.
 const (
 	every         = time.Second
@@ -22,14 +23,15 @@ const (
 
 // Options are the options of Run. All are required except Past.
 type Options struct {
-	// Look returns a current view. It is called once a second.
+	// Look waits for the next view, and returns it. It is called again after each view, and a second after an error.
+	// The context ends when the user quits.
 	Look func(context.Context) (*view.View, error)
 	// Explain returns lines that explain a workload of a view, none if nothing is known beyond the view.
 	Explain func(v *view.View, workload string) []string
 	// Report returns lines about the node of a view, none if no capability reports anything.
 	Report func(v *view.View) []string
 	// Past returns what is remembered about a workload: PastSeconds in steps of PastStep, nil for nothing. It is called
-	// once a second while the workload is shown. The function is nil if the agent remembers nothing.
+	// after each view while the workload is shown. The function is nil if the agent remembers nothing.
 	Past func(ctx context.Context, workload string) *history.Past
 	Terminal
 }
@@ -47,6 +49,8 @@ func Run(ctx context.Context, first *view.View, o Options) error {
 }
 
 func run(ctx context.Context, first *view.View, o Options, more ...tea.ProgramOption) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	m := &model{
 		screen: screen{now: first}, explain: o.Explain, report: o.Report,
 		look: func() tea.Msg {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -294,6 +295,33 @@ func TestReport(t *testing.T) {
 	if m.page != pageList {
 		t.Errorf("page %d after the second key", m.page)
 	}
+}
+
+// TestLooksAgain checks that the next view is asked for at once, and after a failure only a second later.
+func TestLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := terminal(t, "one-socket-6c", 80, 24)
+		m.look = func() tea.Msg { return looked{view: host(t, "one-socket-6c", 2)} }
+		for name, test := range map[string]struct {
+			next tea.Cmd
+			want time.Duration
+		}{
+			"at first":     {m.Init(), 0},
+			"after a view": {m.updated(looked{view: host(t, "one-socket-6c", 2)}), 0},
+			"after a fail": {m.updated(looked{err: errors.New("it is away")}), every},
+		} {
+			began := time.Now()
+			if _, is := test.next().(looked); !is || time.Since(began) != test.want {
+				t.Errorf("%s: a view %t after %v, want after %v", name, is, time.Since(began), test.want)
+			}
+		}
+	})
+}
+
+// updated returns the command after a message.
+func (m *model) updated(msg tea.Msg) tea.Cmd {
+	_, next := m.Update(msg)
+	return next
 }
 
 // frames is a terminal that reports when the first frame with the workload batch was drawn.
