@@ -95,7 +95,9 @@ func TestTopInATerminal(t *testing.T) {
 		p.show(v)
 		p.end()
 		const old = "this is old, of 12:00:01: no agent runs"
-		p.until(old, func(screen string) bool { return strings.Contains(screen, old) && strings.Contains(screen, ">   batch ") })
+		p.until(old, func(screen string) bool {
+			return strings.Contains(screen, old) && strings.Contains(screen, ">   batch ")
+		})
 		p.serve(v)
 		p.shows(frame(v))
 		p.press("q")

@@ -16,6 +16,8 @@ const (
 	// the longest time between two lines of an agent that lives.
 	opening = 30 * time.Second
 	silence = 10 * time.Second
+	// rest is the shortest time between two views: an agent that sends more lines gets no more work done here.
+	rest = 200 * time.Millisecond
 	// longestLine bounds the length of a line, in bytes. longestStream bounds a stream: each line may add workloads,
 	// and a view with all of them stays in memory. After so many bytes the next stream begins, with a whole view.
 	longestLine   = 64 << 20
@@ -28,7 +30,8 @@ type Follower struct {
 	line, total int64 // the longest line and the longest stream
 
 	now    *view.View
-	stream *stream // nil for none
+	at     time.Time // of the last view
+	stream *stream   // nil for none
 }
 
 // NewFollower returns a Follower of the streams that open returns. A stream must end with the context of its opening.
@@ -36,10 +39,15 @@ func NewFollower(open func(context.Context) (io.ReadCloser, error)) *Follower {
 	return &Follower{open: open, line: longestLine, total: longestStream}
 }
 
-// Next returns the next view: a first view at once, and then one a second, when the agent sends it. After an error the
-// next call opens another stream. A stream ends with the context of the call that opened it. No code may change a view,
-// because it shares parts with others.
+// Next returns the next view: a first view at once, and then one a second, when the agent sends it. It returns at most
+// five a second. After an error the next call opens another stream. A stream ends with the context of the call that
+// opened it. No code may change a view, because it shares parts with others.
 func (f *Follower) Next(ctx context.Context) (*view.View, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err() //nolint:wrapcheck // the caller ended it
+	case <-time.After(time.Until(f.at.Add(rest))):
+	}
 	if f.stream == nil {
 		s, err := begin(ctx, f.open)
 		if err != nil {
@@ -59,6 +67,7 @@ func (f *Follower) Next(ctx context.Context) (*view.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.at = time.Now()
 	return f.now, nil
 }
 

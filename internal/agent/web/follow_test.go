@@ -106,7 +106,8 @@ func TestFollowerOfSilentAgent(t *testing.T) {
 	})
 }
 
-// TestFollowerBounds checks that no agent fills the memory of its viewer: neither with a line, nor with a stream.
+// TestFollowerBounds checks that no agent fills the memory of its viewer, neither with a line nor with a stream, and
+// that no agent keeps its viewer busy.
 func TestFollowerBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opened := 0
@@ -120,6 +121,7 @@ func TestFollowerBounds(t *testing.T) {
 		}))
 		f.total = 350 // three lines are below, four above
 		var letters strings.Builder
+		began := time.Now()
 		for range 9 {
 			v, err := f.Next(t.Context())
 			if err != nil {
@@ -129,6 +131,9 @@ func TestFollowerBounds(t *testing.T) {
 		}
 		if letters.String() != "xyyyxyyyx" || opened != 3 {
 			t.Errorf("views %s of %d streams", letters.String(), opened)
+		}
+		if passed := time.Since(began); passed != 8*rest {
+			t.Errorf("9 views in %v, want 8 pauses of %v", passed, rest)
 		}
 		f.stream.end(nil)
 

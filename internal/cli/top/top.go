@@ -14,8 +14,7 @@ import (
 )
 
 // every is the pause before a host is read again after a failure, and the interval at which a cluster is read.
-// framesASecond bounds how long a key waits for its frame, and how
-// often the terminal is checked while nothing happens.
+// framesASecond bounds how long a key waits for its frame, and how often the terminal is checked while nothing happens.
 const (
 	every         = time.Second
 	framesASecond = 20
