@@ -76,7 +76,7 @@ type asked struct {
 // clusterTerminal returns a terminal of some size that shows a cluster.
 func clusterTerminal(t *testing.T, a *asked, width, height int) *clusterModel {
 	t.Helper()
-	m := newClusterModel(t.Context(), shop(), ClusterOptions{
+	m := newClusterModel(t.Context(), &questions{}, shop(), ClusterOptions{
 		Look: shop, Explain: func(*view.View, string) []string { return []string{"it is explained"} },
 		Report: func(*view.View) []string { return []string{"bunks: all made"} },
 		Node: func(name string) func(context.Context) (*view.View, error) {
@@ -257,7 +257,7 @@ func TestRunCluster(t *testing.T) {
 		_ = keys.CloseWithError(err)
 	}()
 	terminal := Terminal{In: in, Out: &out, Environ: []string{"TERM=xterm-256color", "TTY_FORCE=1"}}
-	m := newClusterModel(t.Context(), shop(), ClusterOptions{Look: shop})
+	m := newClusterModel(t.Context(), &questions{}, shop(), ClusterOptions{Look: shop})
 	if err := terminal.run(t.Context(), m, tea.WithWindowSize(100, 20)); err != nil {
 		t.Fatal(err)
 	}

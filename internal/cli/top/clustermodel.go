@@ -57,31 +57,34 @@ type clusterModel struct {
 	recall func(node, workload string) tea.Msg
 }
 
-// RunCluster shows first, then each view that Look returns, until the user quits or ctx ends.
+// RunCluster shows first, then each view that Look returns, until the user quits or ctx ends. What Node returned, and
+// Past, have returned before RunCluster returns.
 func RunCluster(ctx context.Context, first *view.Cluster, o ClusterOptions) error {
 	ctx, end := context.WithCancel(ctx)
+	var q questions
+	defer q.join() // after the end of ctx
 	defer end()
-	return o.run(ctx, newClusterModel(ctx, first, o))
+	return o.run(ctx, newClusterModel(ctx, &q, first, o))
 }
 
-func newClusterModel(ctx context.Context, first *view.Cluster, o ClusterOptions) *clusterModel {
+// newClusterModel returns a model that asks the agents of nodes by q.
+func newClusterModel(ctx context.Context, q *questions, first *view.Cluster, o ClusterOptions) *clusterModel {
 	m := &clusterModel{
 		clusterScreen: clusterScreen{now: first}, explain: o.Explain, report: o.Report,
 		look: func() tea.Msg { return clusterLooked{o.Look()} },
 		open: func(name string) tea.Cmd {
 			return func() tea.Msg {
 				ctx, end := context.WithCancel(ctx)
-				next := o.Node(name)
-				look := func() looked {
-					v, err := next(ctx)
-					return looked{v, err}
-				}
-				return opened{name: name, first: look(), look: func() tea.Msg { return look() }, end: end}
+				look := q.views(ctx, o.Node(name))
+				first, _ := look().(looked) // none if the program has ended
+				return opened{name: name, first: first, look: look, end: end}
 			}
 		},
 	}
 	if o.Past != nil {
-		m.recall = func(node, workload string) tea.Msg { return remembered{workload, o.Past(ctx, node, workload)} }
+		m.recall = func(node, workload string) tea.Msg {
+			return q.ask(func() tea.Msg { return remembered{workload, o.Past(ctx, node, workload)} })
+		}
 	}
 	return m
 }

@@ -42,23 +42,25 @@ type Terminal struct {
 	Environ []string
 }
 
-// Run shows first, then each view that Look returns, until the user quits or ctx ends.
+// Run shows first, then each view that Look returns, until the user quits or ctx ends. Look and Past have returned before
+// Run returns.
 func Run(ctx context.Context, first *view.View, o Options) error {
 	return run(ctx, first, o)
 }
 
 func run(ctx context.Context, first *view.View, o Options, more ...tea.ProgramOption) error {
 	ctx, end := context.WithCancel(ctx)
+	var q questions
+	defer q.join() // after the end of ctx
 	defer end()
 	m := &model{
 		screen: screen{now: first}, explain: o.Explain, report: o.Report,
-		look: func() tea.Msg {
-			v, err := o.Look(ctx)
-			return looked{v, err}
-		},
+		look: q.views(ctx, o.Look),
 	}
 	if o.Past != nil {
-		m.recall = func(workload string) tea.Msg { return remembered{workload, o.Past(ctx, workload)} }
+		m.recall = func(workload string) tea.Msg {
+			return q.ask(func() tea.Msg { return remembered{workload, o.Past(ctx, workload)} })
+		}
 	}
 	return o.run(ctx, m, more...)
 }
