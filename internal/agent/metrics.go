@@ -7,6 +7,8 @@ import (
 
 	"github.com/berth-project/berth/internal/agent/metrics"
 	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
 	"github.com/berth-project/berth/internal/engine/reconcile"
 	"github.com/berth-project/berth/internal/node/nri"
 )
@@ -47,11 +49,16 @@ func (n *counts) stepped(name string, took time.Duration, failures uint64) {
 	n.work.Step(name, took, n.failures > failures)
 }
 
+// memoryNow returns the present memory of the NUMA nodes.
+func (c *controller) memoryNow() (map[int]locality.NodeMemory, error) {
+	return mover.Present(c.opts.Root)
+}
+
 // measured returns the data that each scrape reads.
 func (c *controller) measured() *metrics.Agent {
 	return &metrics.Agent{
 		Lock: &c.mu, Version: c.opts.Version, Work: c.counts.work, Capabilities: c.capabilities,
-		Host: func() metrics.Host { return metrics.ReadHost(c.opts.Root, c.opts.Log) },
+		Host: func() metrics.Host { return metrics.ReadHost(c.opts.Root, c.memoryNow, c.opts.Log) },
 		Problems: func() int {
 			return len(c.documents.problems) + len(c.documents.standalone.unpooled) + len(c.documents.waiting)
 		},

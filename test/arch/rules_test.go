@@ -157,8 +157,8 @@ func house(document string) rules {
 			},
 			{
 				path: "github.com/berth-project/berth/internal/linux/pages",
-				only: []string{"internal/agent/metrics", "internal/proof/bench", "internal/engine/driver/cgroupfile", "internal/capability/localize/mover", "internal/capability/localize/narrowing"},
-				why:  "pages move through the mover, which paces the calls; the measurement has a bare loop beside it, metrics and narrowing only look, and what writes memory nodes only asks whether the write may end, and the processes whether they answer",
+				only: []string{"internal/proof/bench", "internal/engine/driver/cgroupfile", "internal/capability/localize/mover", "internal/capability/localize/narrowing"},
+				why:  "pages move through the mover, which paces the calls; the measurement has a bare loop beside it, narrowing only looks, and what writes memory nodes only asks whether the write may end, and the processes whether they answer",
 			},
 			{
 				path: "unsafe",

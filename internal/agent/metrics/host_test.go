@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/agent/metrics"
+	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
 	"github.com/berth-project/berth/internal/value/unit"
 	"github.com/berth-project/berth/test/plain"
 )
@@ -29,7 +31,8 @@ func TestReadHost(t *testing.T) {
 		}
 		h.Write("sys/devices/system/node/node0/meminfo", node0)
 		h.Write("sys/devices/system/node/node3/meminfo", node3)
-		got := metrics.ReadHost(h.Root(), slog.New(slog.NewTextHandler(t.Output(), nil)))
+		present := func() (map[int]locality.NodeMemory, error) { return mover.Present(h.Root()) }
+		got := metrics.ReadHost(h.Root(), present, slog.New(slog.NewTextHandler(t.Output(), nil)))
 		if has := got.CPU == cpu; has != (files["proc/stat"] == stat) || !has && got.CPU != (unit.CPUSpent{}) {
 			t.Errorf("%q: CPU %+v", files, got.CPU)
 		}

@@ -79,7 +79,7 @@ func Families() []Family {
 		counter(nameHistoryLost, "Samples that the history lost because the previous samples were not stored yet."),
 		counter(nameCPUTime, "CPU time of the whole host since boot. busy includes interrupts, idle includes waits for disks, steal is what a hypervisor gave to others.", "mode"),
 		metric(nameMemory, "Memory of a NUMA node.", "node"),
-		metric(nameAvailable, "Memory of a NUMA node that is free, or that holds clean file pages not used lately.", "node"),
+		metric(nameAvailable, "Memory of a NUMA node that is free for processes, without the kernel's reserves, or that holds clean file pages not used lately.", "node"),
 	}
 }
 

@@ -76,9 +76,44 @@ func parseZones(text string) (map[int]Zones, error) {
 	return zones, nil
 }
 
+// ReadNodes returns the current memory of all nodes that have memory, by node.
+func ReadNodes(k Files) (map[int]NodeMemory, error) {
+	zones, err := ReadZones(k)
+	if err != nil {
+		return nil, err
+	}
+	swap, err := freeSwap(k)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int]NodeMemory, len(zones))
+	for node, z := range zones {
+		m, err := readNode(k, node, z)
+		if errors.Is(err, ErrNode) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		m.Swap = swap
+		all[node] = m
+	}
+	return all, nil
+}
+
 // ReadNode returns the current memory of a node, with the watermarks of z. The error is ErrNode if the node does not
-// exist or has no memory.
+// exist or has no memory. A caller that asks often passes zones that it read before.
 func ReadNode(k Files, node int, z Zones) (NodeMemory, error) {
+	m, err := readNode(k, node, z)
+	if err != nil {
+		return m, err
+	}
+	m.Swap, err = freeSwap(k)
+	return m, err
+}
+
+// readNode is ReadNode without the swap space, which belongs to the host.
+func readNode(k Files, node int, z Zones) (NodeMemory, error) {
 	data, err := k.ReadFile(fmt.Sprintf("sys/devices/system/node/node%d/meminfo", node))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.Join(ErrNode, err)
@@ -92,8 +127,7 @@ func ReadNode(k Files, node int, z Zones) (NodeMemory, error) {
 	}
 	m.Min, m.Low, m.High = z.Min, z.Low, z.High
 	m.Free = max(0, m.Free-z.Kept)
-	m.Swap, err = freeSwap(k)
-	return m, err
+	return m, nil
 }
 
 // freeSwap returns the free swap space of the host in bytes, from proc/meminfo.

@@ -2,6 +2,8 @@ package pages
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"reflect"
 	"strings"
@@ -184,6 +186,43 @@ func TestParseNodes(t *testing.T) {
 	}
 	if kib, err := numberOf("Name:\ta\nVmPin:\t     12 kB\n", "VmPin:"); kib != 12 || err != nil {
 		t.Errorf("%d, %v", kib, err)
+	}
+}
+
+// nodeFiles are the files of a host, by name.
+type nodeFiles map[string]string
+
+func (f nodeFiles) ReadFile(name string) ([]byte, error) {
+	text, has := f[name]
+	if !has {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return []byte(text), nil
+}
+
+// TestReadNodes checks that the nodes with memory are there with the reserves of their zones taken off, and that the
+// swap space of the host is that of each node.
+func TestReadNodes(t *testing.T) {
+	const meminfo = "sys/devices/system/node/node%d/meminfo"
+	files := nodeFiles{
+		"proc/zoneinfo": "Node 0, zone   DMA\n  pages free     3\n        min      1\n        protection: (0, 2)\n" +
+			"Node 1, zone   Normal\n  pages free     5\n        min      1\nNode 2, zone   Normal\n  pages free     0\nNode 3, zone   Normal\n",
+		"proc/meminfo":          "SwapFree: 8 kB\n",
+		fmt.Sprintf(meminfo, 0): "Node 0 MemTotal: 64 kB\nNode 0 MemFree: 12 kB\n",
+		fmt.Sprintf(meminfo, 1): "Node 1 MemTotal: 32 kB\nNode 1 MemFree: 20 kB\n",
+		fmt.Sprintf(meminfo, 2): "Node 2 MemTotal: 0 kB\n", // node 3 has no files
+	}
+	got, err := ReadNodes(files)
+	want := map[int]NodeMemory{
+		0: {Total: 64 << 10, Free: 12<<10 - 2*Size, Min: Size, Swap: 8 << 10},
+		1: {Total: 32 << 10, Free: 20 << 10, Min: Size, Swap: 8 << 10},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	files[fmt.Sprintf(meminfo, 1)] = "Node 1 MemTotal: x kB\n"
+	if got, err := ReadNodes(files); !errors.Is(err, ErrMalformed) || got != nil {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 

@@ -33,12 +33,18 @@ const (
 // fills a node: half of the inactive and clean cache counts as room. On a host that can swap, cache is no room: the
 // kernel may swap out as well as drop cache.
 func (n NodeMemory) Room(unused int64) int64 {
-	clean := max(0, n.InactiveFile-n.Dirty)
+	clean := n.clean()
 	if n.Swap > 0 {
 		clean = 0
 	}
 	return n.Free + clean/cacheShare - n.High - max(n.Total/spareShare, spareLeast) - unused
 }
+
+// Available returns the memory that is free for processes, or that holds clean file pages not used lately, in bytes.
+func (n NodeMemory) Available() int64 { return n.Free + n.clean() }
+
+// clean returns the inactive page cache that the kernel can drop without a write. Dirty counts active pages too.
+func (n NodeMemory) clean() int64 { return max(0, n.InactiveFile-n.Dirty) }
 
 // Allows reports whether one call may use this many bytes now: at least the midpoint between Min and Low stays free. At
 // that level the kernel reclaims in the background, and no process has to reclaim.

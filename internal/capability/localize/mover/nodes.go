@@ -59,22 +59,29 @@ func tiersOf(tree fs.FS) (map[int]int, error) {
 	return tiers, nil
 }
 
-// Memory returns the present or recorded memory of the nodes, by id. Nodes without memory are not in the map.
-func Memory(files pages.Files, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
-	zones, err := pages.ReadZones(files)
+// Present returns the present or recorded memory of all nodes that have memory, by id.
+func Present(files pages.Files) (map[int]locality.NodeMemory, error) {
+	nodes, err := pages.ReadNodes(files)
 	if err != nil {
-		return nil, fmt.Errorf("room: %w", err)
+		return nil, fmt.Errorf("memory of NUMA nodes: %w", err)
 	}
-	all := map[int]locality.NodeMemory{}
+	all := make(map[int]locality.NodeMemory, len(nodes))
+	for id, now := range nodes {
+		all[id] = locality.NodeMemory(now)
+	}
+	return all, nil
+}
+
+// Memory returns what Present returns. The error is pages.ErrNode if a node that has bytes has no memory now.
+func Memory(files pages.Files, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
+	all, err := Present(files)
+	if err != nil {
+		return nil, err
+	}
 	for _, n := range nodes {
-		if n.Bytes == 0 {
-			continue
+		if _, has := all[n.ID]; n.Bytes > 0 && !has {
+			return nil, fmt.Errorf("memory of node %d: %w", n.ID, pages.ErrNode)
 		}
-		now, err := pages.ReadNode(files, n.ID, zones[n.ID])
-		if err != nil {
-			return nil, fmt.Errorf("room: %w", err)
-		}
-		all[n.ID] = locality.NodeMemory(now)
 	}
 	return all, nil
 }

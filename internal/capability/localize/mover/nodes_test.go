@@ -1,6 +1,7 @@
 package mover_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability/localize/locality"
 	"github.com/berth-project/berth/internal/capability/localize/mover"
+	"github.com/berth-project/berth/internal/linux/pages"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/value/cpuset"
 	"github.com/berth-project/berth/test/plain"
@@ -23,7 +25,7 @@ func TestNodes(t *testing.T) {
 		"sys/devices/virtual/memory_tiering/power/control":          "auto\n",
 		"sys/devices/system/node/node0/meminfo":                     "Node 0 MemTotal: 8 kB\nNode 0 MemFree: 4 kB\n",
 		"sys/devices/system/node/node2/meminfo":                     "Node 2 MemTotal: 16 kB\nNode 2 MemFree: 16 kB\n",
-		"proc/zoneinfo":                                             "Node 0, zone   Normal\n  pages free     1\n        min      1\n        low      2\n        high     3\n",
+		"proc/zoneinfo":                                             "Node 0, zone   Normal\n  pages free     1\n        min      1\n        low      2\n        high     3\nNode 2, zone   Normal\n  pages free     4\n",
 	} {
 		h.Write(name, text)
 	}
@@ -50,5 +52,8 @@ func TestNodes(t *testing.T) {
 	}
 	if diff := cmp.Diff(all, memory); diff != "" {
 		t.Errorf("memory (-want +got):\n%s", diff)
+	}
+	if _, err := mover.Memory(root, append(got, locality.Node{ID: 3, Bytes: 4096})); !errors.Is(err, pages.ErrNode) {
+		t.Errorf("a node whose memory went offline: %v", err)
 	}
 }

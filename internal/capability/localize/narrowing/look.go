@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/localize/locality"
+	"github.com/berth-project/berth/internal/capability/localize/mover"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/pages"
 	"github.com/berth-project/berth/internal/value/cpuset"
@@ -385,20 +386,11 @@ func (l *look) free(of cpuset.Set) (room int64, err error) {
 }
 
 func (l *look) nodes() (nodes map[int]locality.NodeMemory, all cpuset.Set, err error) {
-	zones, err := pages.ReadZones(l.opts.Kernel)
-	if err != nil {
-		return nil, cpuset.Set{}, err
+	nodes, err = mover.Present(l.opts.Kernel)
+	for node := range nodes {
+		all = all.Add(node)
 	}
-	nodes = map[int]locality.NodeMemory{}
-	for node := range zones {
-		switch now, err := pages.ReadNode(l.opts.Kernel, node, zones[node]); {
-		case err == nil:
-			nodes[node], all = locality.NodeMemory(now), all.Add(node)
-		case !errors.Is(err, pages.ErrNode):
-			return nil, cpuset.Set{}, err
-		}
-	}
-	return nodes, all, nil
+	return nodes, all, err
 }
 
 // claims returns what other groups may use of the memory nodes that they are bound to. The error names groups whose
