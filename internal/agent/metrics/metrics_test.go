@@ -215,3 +215,43 @@ func TestHost(t *testing.T) {
 		}
 	}
 }
+
+// TestCPUTimeOnlyRises checks that no mode of the host's CPU time decreases from one scrape to the next. The kernel's idle
+// time can decrease, and Prometheus takes a lower counter for a boot.
+func TestCPUTimeOnlyRises(t *testing.T) {
+	a := measured()
+	var host metrics.Host
+	a.Host = func() metrics.Host { return host }
+	registry, err := metrics.Registry(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const second = 1_000_000_000
+	for _, step := range []struct {
+		read unit.CPUSpent
+		want map[string]float64
+	}{
+		{unit.CPUSpent{Busy: 2 * second, Idle: 9 * second, Steal: second}, map[string]float64{"busy": 2, "idle": 9, "steal": 1}},
+		{unit.CPUSpent{Busy: 3 * second, Idle: 7 * second, Steal: second}, map[string]float64{"busy": 3, "idle": 9, "steal": 1}},
+		{unit.CPUSpent{}, map[string]float64{}}, // it cannot be read
+		{unit.CPUSpent{Busy: 4 * second, Idle: 10 * second, Steal: second}, map[string]float64{"busy": 4, "idle": 10, "steal": 1}},
+	} {
+		host.CPU = step.read
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			if f.GetName() != "berth_node_cpu_seconds_total" {
+				continue
+			}
+			for _, m := range f.GetMetric() {
+				got[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+		if !maps.Equal(got, step.want) {
+			t.Errorf("%+v: %v, want %v", step.read, got, step.want)
+		}
+	}
+}

@@ -37,7 +37,7 @@ type Agent struct {
 func Registry(a *Agent) (*prometheus.Registry, error) {
 	registry := prometheus.NewRegistry()
 	for _, one := range []prometheus.Collector{
-		&collector{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&collector{agent: a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		if err := registry.Register(one); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
@@ -47,7 +47,11 @@ func Registry(a *Agent) (*prometheus.Registry, error) {
 }
 
 // collector turns the agent's state into metrics at each scrape.
-type collector struct{ agent *Agent }
+type collector struct {
+	agent *Agent
+	// spent is the greatest CPU time of the host so far, by mode. The agent's Lock guards it.
+	spent unit.CPUSpent
+}
 
 // Describe sends nothing: the workloads are known only at a scrape.
 func (*collector) Describe(chan<- *prometheus.Desc) {}
@@ -66,7 +70,7 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 	own.send(capability.Sample{Metric: nameBuild, Value: 1, Labels: []string{a.Version}})
 	a.Work.collect(out)
 	own.history(a.History())
-	own.host(host)
+	own.host(k.rising(host))
 	if status, ok := a.NRI(); ok {
 		own.nri(status)
 	}
@@ -81,6 +85,19 @@ func (k *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		measured.Measure(s.send)
 	}
+}
+
+// rising returns a host with the greatest CPU time so far of each mode. The kernel's idle time can decrease, see
+// kernel.MachineSpent, and Prometheus takes a lower counter for a boot. A time that cannot be read stays zero.
+func (k *collector) rising(h Host) Host {
+	if h.CPU == (unit.CPUSpent{}) {
+		return h
+	}
+	k.spent = unit.CPUSpent{
+		Busy: max(k.spent.Busy, h.CPU.Busy), Idle: max(k.spent.Idle, h.CPU.Idle), Steal: max(k.spent.Steal, h.CPU.Steal),
+	}
+	h.CPU = k.spent
+	return h
 }
 
 // errNoMetric means that a capability gave a sample of a metric that it does not list.

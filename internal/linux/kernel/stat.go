@@ -28,8 +28,9 @@ func CPUBusy(root *hostfs.Root) (unit.CPUTime, error) {
 
 // MachineSpent returns the CPU time that the whole machine has spent since boot, from the first line of /proc/stat. Busy
 // is user, nice, system, irq and softirq; the user time includes guest time. Idle includes I/O wait. Steal is what other
-// machines on the same hypervisor spent. A CPU that went offline keeps its part of the sum, unlike in CPUsSpent. The
-// resolution is 10 ms.
+// machines on the same hypervisor spent. A CPU that went offline keeps its part of the sum, unlike in CPUsSpent. Idle
+// can decrease: the kernel has another count of an offline CPU's idle time than of an online CPU's (get_idle_time in
+// fs/proc/stat.c), and I/O wait is not exact (Documentation/filesystems/proc.rst). The resolution is 10 ms.
 func MachineSpent(root *hostfs.Root) (unit.CPUSpent, error) {
 	data, err := root.ReadFile(statFile)
 	if err != nil {
@@ -75,9 +76,9 @@ func parseSpent(line string, fields []string) (spent unit.CPUSpent, err error) {
 }
 
 // CPUsSpent returns the busy, idle and steal time of each CPU since boot, indexed by CPU number: the lines "cpuN" of
-// /proc/stat. A CPU that is offline has no line, and its times are 0. The columns are those of MachineSpent; the resolution
-// of a busy CPU is 10 ms. A read takes longer on a machine with more CPUs and interrupts, because the kernel sums the
-// interrupts for a later line (show_stat in fs/proc/stat.c).
+// /proc/stat. A CPU that is offline has no line, and its times are 0. The columns are those of MachineSpent; the
+// resolution of a busy CPU is 10 ms. A read takes longer on a machine with more CPUs and interrupts, because the kernel
+// sums the interrupts for a later line (show_stat in fs/proc/stat.c).
 func CPUsSpent(root *hostfs.Root) ([]unit.CPUSpent, error) {
 	data, err := root.ReadFile(statFile)
 	if err != nil {
