@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/value/table"
 )
@@ -41,15 +42,12 @@ type FileProof struct {
 	During string `json:"during"`
 	After  string `json:"after"`
 	// Restored is true if After is Before, or has its effect: the kernel does not let a group with processes have an
-	// empty list again, so its list names all CPUs or memory nodes.
+	// empty list again, so its list names all CPUs or memory nodes, except the CPUs of a partition beside the group.
 	Restored bool `json:"restored"`
 
-	// unlimited is the list with the effect of an empty file, "" if the file is not a list, or was not empty.
-	unlimited string
-}
-
-func (f FileProof) restored() bool {
-	return f.After == f.Before || f.Before == "" && f.unlimited != "" && f.After == f.unlimited
+	// group and list are the place of a list of CPUs or memory nodes. The list is "" for any other file.
+	group string
+	list  cgroup.Knob
 }
 
 func (o Options) newReport() *Report {

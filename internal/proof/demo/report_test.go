@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/value/cpuset"
+	"github.com/berth-project/berth/test/plain"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -57,23 +59,52 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestRestored checks which contents count as restored.
+// TestRestored checks which contents count as restored, in a group beside a partition and in a group beside none.
 func TestRestored(t *testing.T) {
+	h := plain.WithGroups(t, "cpuset cpu")
+	h.Write("sys/devices/system/cpu/possible", "0-7\n")
+	h.Write("sys/devices/system/node/possible", "0-1\n")
+	for _, group := range []string{"job", "rt", "deep", "deep/job"} {
+		h.Write("sys/fs/cgroup/"+group+"/cgroup.controllers", "cpuset cpu\n")
+		h.Write("sys/fs/cgroup/"+group+"/cpuset.cpus", "\n")
+		h.Write("sys/fs/cgroup/"+group+"/cpuset.cpus.partition", "member\n")
+	}
+	h.Write("sys/fs/cgroup/rt/cpuset.cpus", "6-7\n")
+	h.Write("sys/fs/cgroup/rt/cpuset.cpus.partition", "root\n")
+	p := proof{host: h.Cgroups()}
 	for _, f := range []struct {
-		before, after, unlimited string
-		want                     bool
+		group         string
+		list          cgroup.Knob
+		before, after string
+		want          bool
 	}{
-		{"0-3", "0-3", "", true},
-		{"", "", "0-7", true},
-		{"", "0-7", "0-7", true},
-		{"", "0-6", "0-7", false},
-		{"", "0-7", "", false},
-		{"0-3", "0-7", "0-7", false},
-		{"0-3", "", "", false},
+		{"", "", "50000 100000", "50000 100000", true},
+		{"", "", "50000 100000", "60000 100000", false},
+		{"", "", "", "0-7", false},
+		{"job", cgroup.KnobCPUs, "0-3", "0-3", true},
+		{"job", cgroup.KnobCPUs, "0-3", "0-7", false},
+		{"job", cgroup.KnobCPUs, "0-3", "", false},
+		{"job", cgroup.KnobCPUs, "", "", true},
+		{"job", cgroup.KnobCPUs, "", "0-7", true},
+		{"job", cgroup.KnobCPUs, "", "0-5", true}, // without the CPUs of the partition
+		{"job", cgroup.KnobCPUs, "", "0-4", false},
+		{"job", cgroup.KnobCPUs, "", "1", false},
+		{"job", cgroup.KnobMems, "", "0-1", true},
+		{"job", cgroup.KnobMems, "", "0", false},
+		{"deep/job", cgroup.KnobCPUs, "", "0-7", true},
+		{"deep/job", cgroup.KnobCPUs, "", "0-5", false},
 	} {
-		if got := (FileProof{Before: f.before, After: f.after, unlimited: f.unlimited}).restored(); got != f.want {
-			t.Errorf("%+v: %v", f, got)
+		file := FileProof{Before: f.before, During: "1", After: f.after, group: f.group, list: f.list}
+		if got, err := p.restored(&file); got != f.want || err != nil {
+			t.Errorf("%+v: %v, %v", f, got, err)
 		}
+	}
+	// A partition has all CPUs, so that no list can have the effect of an empty list: the present list is no answer.
+	h.Write("sys/fs/cgroup/rt/cpuset.cpus", "0-7\n")
+	h.Write("sys/fs/cgroup/job/cpuset.cpus", "1\n")
+	file := FileProof{During: "1", After: "1", group: "job", list: cgroup.KnobCPUs}
+	if got, err := p.restored(&file); got || err != nil {
+		t.Errorf("beside a partition with all CPUs: %v, %v", got, err)
 	}
 }
 

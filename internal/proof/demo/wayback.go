@@ -24,33 +24,18 @@ func bandwidthFiles() []string {
 
 // watch adds the present content of a group's files. It leaves out files that this kernel lacks.
 func (p *proof) watch(group string, controller cgroup.Controller, names ...string) error {
+	lists := map[string]cgroup.Knob{"cpuset.cpus": cgroup.KnobCPUs, "cpuset.mems": cgroup.KnobMems}
 	for _, name := range names {
 		file, err := p.fileOf(group, controller, name)
 		if err != nil {
 			return err
 		}
+		had := len(p.files)
 		if err := p.watchFile(file); err != nil {
 			return err
 		}
-	}
-	if controller == cgroup.CPUSet {
-		return p.watchLists(group)
-	}
-	return nil
-}
-
-// watchLists notes which lists have the effect of the group's empty lists.
-func (p *proof) watchLists(path string) error {
-	group, err := p.host.Group(path, cgroup.CPUSet)
-	if err != nil {
-		return fmt.Errorf("group %q: %w", path, err)
-	}
-	defer group.Close()
-	for name, knob := range map[string]cgroup.Knob{"cpuset.cpus": cgroup.KnobCPUs, "cpuset.mems": cgroup.KnobMems} {
-		for i, f := range p.files {
-			if f.Before == "" && strings.HasSuffix(f.File, "/"+path+"/"+name) {
-				p.files[i].unlimited = string(group.Unlimited(knob))
-			}
+		for i := range p.files[had:] {
+			p.files[had+i].group, p.files[had+i].list = group, lists[name]
 		}
 	}
 	return nil
@@ -84,24 +69,54 @@ func (p *proof) read(file string) (string, error) {
 }
 
 // again reads all files again.
-func (p *proof) again(put func(f *FileProof, now string)) error {
+func (p *proof) again(put func(f *FileProof, now string) error) error {
 	for i := range p.files {
 		now, err := p.read(p.files[i].File)
 		if err != nil {
 			return err
 		}
-		put(&p.files[i], now)
+		if err := put(&p.files[i], now); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (p *proof) during() error { return p.again(func(f *FileProof, now string) { f.During = now }) }
+func (p *proof) during() error {
+	return p.again(func(f *FileProof, now string) error {
+		f.During = now
+		return nil
+	})
+}
 
 func (p *proof) after() error {
-	return p.again(func(f *FileProof, now string) {
+	return p.again(func(f *FileProof, now string) (err error) {
 		f.After = now
-		f.Restored = f.restored()
+		f.Restored, err = p.restored(f)
+		return err
 	})
+}
+
+// restored reports whether a file is as before, or a list that was empty has its effect. Where a partition is beside the
+// group, Berth restores a list of all other CPUs.
+func (p *proof) restored(f *FileProof) (bool, error) {
+	if f.After == f.Before || f.Before != "" || f.list == "" {
+		return f.After == f.Before, nil
+	}
+	group, err := p.host.Group(f.group, cgroup.CPUSet)
+	if err != nil {
+		return false, fmt.Errorf("group %q: %w", f.group, err)
+	}
+	defer group.Close()
+	now := cgroup.Value(f.After)
+	if cgroup.IsUnlimited(group, f.list, now) {
+		return true, nil
+	}
+	all := group.Unlimited(f.list)
+	if f.list != cgroup.KnobCPUs || all == cgroup.Inherit || f.After == f.During {
+		return false, nil // Spare returns the present list if it finds no other.
+	}
+	return cgroup.Same(f.list, now, cgroup.Spare(group, all)), nil
 }
 
 // changed returns the files that Berth changed, or that differ now.
