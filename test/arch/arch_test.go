@@ -11,9 +11,11 @@ import (
 	"os/exec"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
@@ -32,9 +34,9 @@ func TestModuleKeepsItsRules(t *testing.T) {
 }
 
 // TestNoTemplateEngine requires that the agent does not link html/template, which costs 20 MB of program and 12 MB of
-// memory. Storages of Prometheus and the tracing pages of gRPC import it.
+// memory. Storages of Prometheus and the tracing pages of gRPC import it. The tags are those of the shipped program.
 func TestNoTemplateEngine(t *testing.T) {
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags=grpcnotrace", "./cmd/berth") // the tag of the Makefile
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", buildTags(t), "./cmd/berth")
 	list.Dir = root
 	var said strings.Builder
 	list.Stderr = &said
@@ -48,6 +50,44 @@ func TestNoTemplateEngine(t *testing.T) {
 	}
 	if slices.Contains(linked, "html/template") {
 		t.Error("cmd/berth links html/template; go mod why html/template names the imports on the way")
+	}
+}
+
+// buildTags returns the flag of the build tags from GOFLAGS of the Makefile.
+func buildTags(t *testing.T) string {
+	t.Helper()
+	const name = "Makefile"
+	text, err := os.ReadFile(path.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		flags, found := strings.CutPrefix(line, "export GOFLAGS :=")
+		if !found {
+			continue
+		}
+		for _, flag := range strings.FieldsFunc(flags, func(r rune) bool { return unicode.IsSpace(r) || r == ')' }) {
+			if strings.HasPrefix(flag, "-tags=") {
+				return flag
+			}
+		}
+	}
+	t.Fatalf("GOFLAGS of the %s has no build tags", name)
+	return ""
+}
+
+// TestOneSetOfTags requires that the tests of kernels and clusters build with the tags of the Makefile: else the compiler
+// builds each package of Kubernetes twice, and the programs under test are not those that ship.
+func TestOneSetOfTags(t *testing.T) {
+	tags := buildTags(t)
+	for _, name := range []string{"test/kernel/guest.go", "test/cluster/programs.go"} {
+		text, err := os.ReadFile(path.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), strconv.Quote(tags)) {
+			t.Errorf("%s does not build with %s, as the Makefile does", name, tags)
+		}
 	}
 }
 
