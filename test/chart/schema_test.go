@@ -127,14 +127,14 @@ type maker struct {
 	definitions map[string]any
 	forms       map[string]map[string]any
 	limits      map[string]map[string]any
-	used        map[string]bool
+	used, left  map[string]bool // The fields of the schema, and those that omitted leaves out.
 }
 
 // definitions returns the generated member of the schema.
 func definitions(t *testing.T) string {
 	t.Helper()
 	m := &maker{
-		t: t, forms: forms(), limits: limits(), used: map[string]bool{},
+		t: t, forms: forms(), limits: limits(), used: map[string]bool{}, left: map[string]bool{},
 		definitions: map[string]any{reflect.TypeFor[metav1.LabelSelector]().Name(): labelSelector()},
 	}
 	for _, p := range parts(t) {
@@ -146,6 +146,16 @@ func definitions(t *testing.T) string {
 			if !m.used[key] {
 				t.Errorf("%s is in forms or limits, but is no field", key)
 			}
+		}
+	}
+	for key := range omitted() {
+		if !m.left[key] {
+			t.Errorf("%s is omitted, but is no field", key)
+		}
+	}
+	for name := range conditions() {
+		if _, known := m.definitions[name]; !known {
+			t.Errorf("%s has conditions, but is no type", name)
 		}
 	}
 	var text bytes.Buffer
@@ -168,6 +178,7 @@ func (m *maker) object(path []string, kind reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []string{}
 	for _, f := range fieldsOf(kind) {
 		if _, not := omitted()[f.key]; not {
+			m.left[f.key] = true
 			continue
 		}
 		m.used[f.key] = true
