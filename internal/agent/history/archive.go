@@ -64,7 +64,7 @@ type file struct {
 	// rest are the bytes at the end that are damaged: the file could not be set aside. They are not read, and belong to
 	// size.
 	rest int64
-	// first and last are times of samples. A file that was set aside has no first.
+	// first and last are times of samples. A file that was set aside, and a draft that stays, have no first.
 	first, last int64
 }
 
@@ -157,30 +157,44 @@ func cut(path string, good int64) error {
 	return nil
 }
 
-// setAside renames a file, and gives its name to a copy of its valid beginning. It writes the copy first: a full disk
-// then changes nothing.
+// setAside renames a file, and gives its name to a copy of its valid beginning. It writes and syncs the copy first: a
+// full disk then changes nothing, and a power cut leaves no empty file in the place of data that were on the disk.
 func setAside(path string, good int64) error {
 	if good == 0 {
-		return renamed(path, path+damaged)
+		return rename(path, path+damaged)
 	}
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = os.WriteFile(path+draft, text[:min(good, int64(len(text)))], 0o600)
+		err = writeDraft(path+draft, text[:min(good, int64(len(text)))])
 	}
 	if err == nil {
-		err = renamed(path, path+damaged)
+		err = os.Rename(path, path+damaged)
 	}
 	if err != nil {
 		_ = os.Remove(path + draft) // the first error is the one to report
 		return fmt.Errorf("set aside what is damaged: %w", err)
 	}
-	if err := renamed(path+draft, path); err != nil {
-		return errors.Join(err, renamed(path+damaged, path))
+	if err := rename(path+draft, path); err != nil {
+		return errors.Join(err, rename(path+damaged, path))
 	}
 	return nil
 }
 
-func renamed(from, to string) error {
+// writeDraft writes a file, and waits until its content is on the disk.
+func writeDraft(path string, content []byte) error {
+	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("draft: %w", err)
+	}
+	_, err = out.Write(content)
+	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return fmt.Errorf("draft of %d bytes: %w", len(content), err)
+	}
+	return nil
+}
+
+// rename renames a file, with the purpose in the error.
+func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return fmt.Errorf("set aside what is damaged: %w", err)
 	}
@@ -188,7 +202,8 @@ func renamed(from, to string) error {
 }
 
 // finish ends what setAside of a killed agent began, from the draft that it left, and returns the resulting files. A
-// draft beside its file is perhaps not written whole.
+// draft beside its file is perhaps not written whole. A draft that stays counts as a file, so that the limits of size
+// and age remove it.
 func (a *archive) finish(f file) []file {
 	path := filepath.Join(a.dir, strings.TrimSuffix(f.name, draft))
 	_, err := os.Lstat(path)
@@ -196,13 +211,14 @@ func (a *archive) finish(f file) []file {
 	case err == nil:
 		err = os.Remove(path + draft)
 	case errors.Is(err, fs.ErrNotExist):
-		if err = renamed(path+draft, path); err == nil {
+		if err = rename(path+draft, path); err == nil {
 			f.name = strings.TrimSuffix(f.name, draft)
 			return a.check(f)
 		}
 	}
 	if err != nil {
 		a.log.Warn("history: an unfinished file stays", "file", path+draft, "error", err)
+		return []file{f}
 	}
 	return nil
 }

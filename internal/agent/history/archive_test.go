@@ -470,6 +470,60 @@ func TestDraft(t *testing.T) {
 	}
 }
 
+// TestDraftIsSynced checks that the copy of a valid part takes the place of a damaged file only once it is on the disk.
+// The null device takes each write, and refuses to sync.
+func TestDraftIsSynced(t *testing.T) {
+	dir := t.TempDir()
+	before, _ := kept(dir, roomy)
+	spend(before, 0, 200)
+	if err := before.close(); err != nil {
+		t.Fatal(err)
+	}
+	name := names(t, dir)[0]
+	path := filepath.Join(dir, name)
+	faulty, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	faulty[len(faulty)-1] ^= 1
+	if err := errors.Join(os.WriteFile(path, faulty, 0o600), os.Symlink(os.DevNull, path+draft)); err != nil {
+		t.Fatal(err)
+	}
+	h, log := kept(dir, roomy)
+	if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) || !strings.Contains(log.String(), "cannot be set aside") {
+		t.Errorf("%v; %s", got, log)
+	}
+	if now, err := os.ReadFile(path); err != nil || !slices.Equal(now, faulty) {
+		t.Errorf("%d bytes, %v; want the damaged file, with %d", len(now), err, len(faulty))
+	}
+	if all := names(t, dir); !slices.Equal(all, []string{name}) {
+		t.Errorf("files %q", all)
+	}
+}
+
+// TestUnfinishedFileCounts checks that a draft which cannot be removed is a file of the archive, so that limits of size
+// and age remove it. A directory with content stands for the draft: os.Remove refuses it.
+func TestUnfinishedFileCounts(t *testing.T) {
+	dir := t.TempDir()
+	f := file{name: "1" + ending + draft, size: 7, last: 3}
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "1"+ending), nil, 0o600), os.MkdirAll(filepath.Join(dir, f.name, "x"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	a := &archive{dir: dir, log: slog.New(slog.DiscardHandler)}
+	if got := a.finish(f); !slices.Equal(got, []file{f}) {
+		t.Errorf("%+v", got)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, f.name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, f.name), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.finish(f); got != nil {
+		t.Errorf("%+v of a draft that is removed", got)
+	}
+}
+
 // TestNoDirectory checks that only memory is used if the directory cannot be created.
 func TestNoDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
