@@ -117,8 +117,12 @@ func (c *charted) uninstalledTwice(t *testing.T) {
 		t.Errorf("helm upgrades a release whose uninstall failed:\n%s", out)
 	}
 	c.kubectl(t, "-n", berth, "patch", "configmap", "berth-config", "--type=merge", "--patch", `{"data":{"state":null}}`)
+	same := c.agentPID(t)
 	c.helm.runs(t, "rollback", release, "1", "--wait")
 	c.works(t)
+	if now := c.agentPID(t); now != same {
+		t.Errorf("helm rollback after a failed uninstall: the agent is process %d, and was %d", now, same)
+	}
 	c.unchanged(t, c.held)
 	c.helm.runs(t, "upgrade", release, c.helm.chart, "--wait", "-f", patient)
 
@@ -225,7 +229,7 @@ func (c *charted) addDeadNode(t *testing.T) {
 		"apiVersion": live.APIVersion, "kind": live.Kind, "metadata": map[string]any{"name": deadNode}, "spec": live.Spec,
 	})
 	must(t, err)
-	t.Cleanup(func() { // Of what is still there.
+	t.Cleanup(func() { // A failed test leaves both.
 		ctx := context.WithoutCancel(t.Context())
 		_ = c.client.CoordinationV1().Leases(berth).Delete(ctx, deadNode, metav1.DeleteOptions{})
 		_, _ = c.client.Discovery().RESTClient().Delete().AbsPath(topologies, deadNode).DoRaw(ctx)
