@@ -76,7 +76,8 @@ func (*Sets) Describe() capability.Info {
 		Metrics: []capability.Metric{
 			{Name: "node_exclusive_cpus", Help: "CPUs that containers have exclusively, including SMT siblings that stay empty."},
 			{Name: "node_held_unrequested_cpus", Help: "Exclusive CPUs beyond the CPU requests of the pods that hold them, " +
-				"including SMT siblings that stay empty: programs that add up requests do not see these CPUs."},
+				"including SMT siblings that stay empty: programs that add up requests do not see these CPUs. " +
+				"A host without Kubernetes does not have this metric."},
 			{Name: "node_shared_cpus", Help: "CPUs of all containers without exclusive CPUs."},
 			{Name: "node_offline_cpus", Help: "CPUs of offline work; 0 while it shares the CPUs of other work."},
 			{Name: "node_free_cpus", Help: "CPUs that containers could still get exclusively."},
@@ -104,7 +105,9 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 	}
 	now, refused := s.assignment.Snapshot(), map[string]int{}
 	sample("node_exclusive_cpus", float64(now.Exclusive.Size()))
-	sample("node_held_unrequested_cpus", float64(now.UnrequestedMilli)/milli)
+	if s.cluster != nil {
+		sample("node_held_unrequested_cpus", float64(now.UnrequestedMilli)/milli)
+	}
 	sample("node_shared_cpus", float64(now.Shared.Size()))
 	sample("node_offline_cpus", float64(now.Offline.Size()))
 	sample("node_free_cpus", float64(now.Free.Size()))

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/node/cluster"
 )
 
 // Where the machine cannot be read, nothing is pinned, and the metric gives a reason.
@@ -23,6 +24,31 @@ func TestPinnableWithoutTopology(t *testing.T) {
 		if reason == "" || value != 0 {
 			t.Errorf("%g because of %q", value, reason)
 		}
+	}
+}
+
+// unwritten is a cluster that writes no annotation.
+type unwritten struct{}
+
+func (unwritten) Annotate(cluster.Object, string, *string) {}
+
+// TestUnrequestedOnlyInACluster checks that a host without Kubernetes does not have CPUs beyond requests: no program adds
+// requests up there, and all exclusive CPUs would count.
+func TestUnrequestedOnlyInACluster(t *testing.T) {
+	s := newNode(t, twoNodes("0-1"))
+	reads(s)
+	measured := func() map[string]bool {
+		all := map[string]bool{}
+		s.Measure(func(m capability.Sample) { all[m.Metric] = true })
+		return all
+	}
+	const metric = "node_held_unrequested_cpus"
+	if all := measured(); all[metric] || !all["node_exclusive_cpus"] {
+		t.Errorf("without Kubernetes: %v", all)
+	}
+	s.Join(unwritten{})
+	if all := measured(); !all[metric] {
+		t.Errorf("in a cluster: %v", all)
 	}
 }
 
