@@ -138,7 +138,7 @@ func NodeCPUBindPolicies() []NodeCPUBindPolicy {
 }
 
 // NUMAAllocateStrategy says which of equally near CPUs a pod gets. It is the value of NodeLabelNUMAAllocateStrategy,
-// and a field of NUMATopologySpec and SchedulerArgs.
+// and a field of NUMATopologySpec and of the scheduler's arguments.
 type NUMAAllocateStrategy string
 
 // The strategies.

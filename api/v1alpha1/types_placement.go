@@ -30,7 +30,7 @@ const PlacementVersion = 1
 type Placement struct {
 	// V is the version of the form, 1 to PlacementVersion.
 	V int `json:"v"`
-	// Topology is the NodeTopologySpec.Hash for which the CPUs were chosen.
+	// Topology is the hash of the NodeTopology for which the CPUs were chosen.
 	Topology string `json:"topology"`
 	// Exclusive is the exclusivity that was granted, CPUExclusivePCPULevel or CPUExclusiveNUMANodeLevel; empty if none
 	// was granted.
@@ -47,13 +47,13 @@ type ContainerPlacement struct {
 	CPUs string `json:"cpus"`
 	// Mems are the NUMA nodes that memory may come from, in the same format.
 	Mems string `json:"mems"`
-	// Policy says what CPUs means: all CPUs of the container, or the reserved ones.
+	// Policy says whether "cpus" has all CPUs of the container, or the CPUs that are reserved for it.
 	Policy PlacementPolicy `json:"policy"`
 	// Domain is where a PlacementStaticBurst container borrows, "l3:" or "numa:" and the id; empty for all other
 	// containers.
 	Domain string `json:"domain,omitempty"`
 	// First has the CPUs that the container had before it was resized to more. The container keeps them when it is
-	// resized to fewer. First is empty if they are all of CPUs.
+	// resized to fewer. It is empty if they are all CPUs of the container.
 	First string `json:"first,omitempty"`
 }
 

@@ -82,7 +82,7 @@ type ClassQOS struct {
 	MemoryLocality *MemoryLocality `json:"memoryLocality,omitempty"`
 	// ResctrlQOS is about caches and memory bandwidth, which Berth does not set.
 	ResctrlQOS map[string]any `json:"resctrlQOS,omitempty"`
-	// MemoryQOS, BlkIOQOS and NetworkQOS have no effect in Berth.
+	// These three objects have no effect in Berth.
 	MemoryQOS  map[string]any `json:"memoryQOS,omitempty"`
 	BlkIOQOS   map[string]any `json:"blkioQOS,omitempty"`
 	NetworkQOS map[string]any `json:"networkQOS,omitempty"`

@@ -187,12 +187,8 @@ func (d *declared) reach(name string) {
 	if !ok {
 		return
 	}
+	maps.Copy(d.fieldNames, fieldNames(form))
 	for _, f := range form.Fields.List {
-		for _, n := range f.Names {
-			if regexp.MustCompile(`[a-z][A-Z]|QOS$`).MatchString(n.Name) {
-				d.fieldNames[n.Name] = jsonName(f)
-			}
-		}
 		ast.Inspect(f.Type, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok {
 				d.reach(id.Name)
@@ -201,6 +197,19 @@ func (d *declared) reach(name string) {
 			return !foreign
 		})
 	}
+}
+
+// fieldNames returns the names in JSON of the fields of a structure, by their names in Go, without words with one capital.
+func fieldNames(form *ast.StructType) map[string]string {
+	all := map[string]string{}
+	for _, f := range form.Fields.List {
+		for _, n := range f.Names {
+			if regexp.MustCompile(`[a-z][A-Z]|QOS$`).MatchString(n.Name) {
+				all[n.Name] = jsonName(f)
+			}
+		}
+	}
+	return all
 }
 
 // printed returns the value as the page shows it.
@@ -214,8 +223,9 @@ func (c constant) printed() string {
 func sectionLink(name string) string { return "[" + name + "](#" + strings.ToLower(name) + ")" }
 
 // prose returns a comment as a text of the page: without the name that it begins with, with the values of constants,
-// with links to types, and with the names of fields in JSON, where no field is nil.
-func (d *declared) prose(name, doc string) string {
+// with links to types, and with the names of fields in JSON, where no field is nil. In a comment of a structure, or of its
+// fields, a name is that of a field in own before it is that of a type.
+func (d *declared) prose(name, doc string, own map[string]string) string {
 	doc = regexp.MustCompile(`^`+name+`(?: is\b| are\b|:)? `).ReplaceAllString(doc, "")
 	doc = goNames().ReplaceAllStringFunc(doc, func(word string) string {
 		word = unqualified(word)
@@ -223,6 +233,8 @@ func (d *declared) prose(name, doc string) string {
 		switch {
 		case known:
 			return c.printed()
+		case own[word] != "":
+			return "`" + own[word] + "`"
 		case d.shown[word]:
 			return sectionLink(word)
 		case d.shown[d.lists[word]]:
@@ -292,14 +304,19 @@ These are all keys of pods, nodes and ConfigMaps that Berth reads or writes. The
 			if allowed == "" {
 				t.Errorf("the comment of %s names no type, no value and no other key", c.name)
 			}
-			b.WriteString(row(c.printed(), d.prose(c.name, c.doc), allowed))
+			b.WriteString(row(c.printed(), d.prose(c.name, c.doc, nil), allowed))
 		}
 	}
 	b.WriteString("\n## Types\n\nA value with fields is JSON.\n")
 	for _, name := range slices.Sorted(maps.Keys(d.shown)) {
-		b.WriteString("\n### " + name + "\n\n" + d.prose(name, d.docs[name]) + "\n\n")
-		if form, ok := d.types[name].Type.(*ast.StructType); ok {
-			b.WriteString(d.fields(form))
+		form, isStruct := d.types[name].Type.(*ast.StructType)
+		var own map[string]string
+		if isStruct {
+			own = fieldNames(form)
+		}
+		b.WriteString("\n### " + name + "\n\n" + d.prose(name, d.docs[name], own) + "\n\n")
+		if isStruct {
+			b.WriteString(d.fields(form, own))
 			continue
 		}
 		b.WriteString(d.meanings("Value", d.values(name)))
@@ -311,13 +328,13 @@ These are all keys of pods, nodes and ConfigMaps that Berth reads or writes. The
 func (d *declared) meanings(title string, all []constant) string {
 	rows := row(title, "Meaning") + "|---|---|\n"
 	for _, c := range all {
-		rows += row(c.printed(), d.prose(c.name, c.doc))
+		rows += row(c.printed(), d.prose(c.name, c.doc, nil))
 	}
 	return rows
 }
 
 // fields returns a table of the fields of a structure. Fields without a comment share the row of the field above.
-func (d *declared) fields(form *ast.StructType) string {
+func (d *declared) fields(form *ast.StructType, own map[string]string) string {
 	var cells [][]string // names, types, meaning
 	for _, f := range form.Fields.List {
 		kind := d.jsonType(f.Type)
@@ -327,7 +344,7 @@ func (d *declared) fields(form *ast.StructType) string {
 		}
 		name := "`" + jsonName(f) + "`"
 		if f.Doc != nil || len(cells) == 0 {
-			cells = append(cells, []string{name, kind, d.prose(f.Names[0].Name, strings.Join(strings.Fields(f.Doc.Text()), " "))})
+			cells = append(cells, []string{name, kind, d.prose(f.Names[0].Name, strings.Join(strings.Fields(f.Doc.Text()), " "), own)})
 			continue
 		}
 		last := cells[len(cells)-1]
