@@ -76,8 +76,8 @@ func buildTags(t *testing.T) string {
 	return ""
 }
 
-// TestOneSetOfTags requires that the tests of kernels and clusters build with the tags of the Makefile: else the compiler
-// builds each package of Kubernetes twice, and the programs under test are not those that ship.
+// TestOneSetOfTags requires that the tests of kernels and clusters build with the tags of the Makefile: else the
+// compiler builds each package of Kubernetes twice, and the programs under test are not those that ship.
 func TestOneSetOfTags(t *testing.T) {
 	tags := buildTags(t)
 	for _, name := range []string{"test/kernel/guest.go", "test/cluster/programs.go"} {

@@ -199,7 +199,8 @@ func (d *declared) reach(name string) {
 	}
 }
 
-// fieldNames returns the names in JSON of the fields of a structure, by their names in Go, without words with one capital.
+// fieldNames returns the names in JSON of the fields of a structure, by their names in Go, without words with one
+// capital.
 func fieldNames(form *ast.StructType) map[string]string {
 	all := map[string]string{}
 	for _, f := range form.Fields.List {
@@ -223,8 +224,8 @@ func (c constant) printed() string {
 func sectionLink(name string) string { return "[" + name + "](#" + strings.ToLower(name) + ")" }
 
 // prose returns a comment as a text of the page: without the name that it begins with, with the values of constants,
-// with links to types, and with the names of fields in JSON, where no field is nil. In a comment of a structure, or of its
-// fields, a name is that of a field in own before it is that of a type.
+// with links to types, and with the names of fields in JSON, where no field is nil. In a comment of a structure, or of
+// its fields, a name is that of a field in own before it is that of a type.
 func (d *declared) prose(name, doc string, own map[string]string) string {
 	doc = regexp.MustCompile(`^`+name+`(?: is\b| are\b|:)? `).ReplaceAllString(doc, "")
 	doc = goNames().ReplaceAllStringFunc(doc, func(word string) string {

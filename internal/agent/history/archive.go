@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Names of the files of an archive: the time of the first sample, in Unix milliseconds, and an ending. A damaged file has
-// damaged after the ending, and the copy of its valid part has draft until it takes the place of the file.
+// Names of the files of an archive: the time of the first sample, in Unix milliseconds, and an ending. A damaged file
+// has damaged after the ending, and the copy of its valid part has draft until it takes the place of the file.
 const (
 	ending  = ".history"
 	damaged = ".damaged"
@@ -96,9 +96,9 @@ func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) 
 	return a, nil
 }
 
-// check reads a file, and returns the files that result: the valid part, and a file set aside. If the disk refuses that,
-// the file stays as it is, and only its valid part is read. The next start tries again. A file that cannot be read
-// stays, too: a disk that fails for a moment is no damage.
+// check reads a file, and returns the files that result: the valid part, and a file set aside. If the disk refuses
+// that, the file stays as it is, and only its valid part is read. The next start tries again. A file that cannot be
+// read stays, too: a disk that fails for a moment is no damage.
 func (a *archive) check(f file) []file {
 	good, err, was := int64(0), error(nil), f
 	f.first, f.last = 0, 0
@@ -424,8 +424,8 @@ func (a *archive) newest() (at int64) {
 }
 
 // between calls do for the minutes with samples after one time and before another, in the order of the files. A minute
-// is valid until do returns. An error of do ends between: also ErrDamaged, which under a valid checksum is a fault of the
-// writer, and leaves the file in its place. between skips a file that was removed, and sets a damaged file aside.
+// is valid until do returns. An error of do ends between: also ErrDamaged, which under a valid checksum is a fault of
+// the writer, and leaves the file in its place. between skips a file that was removed, and sets a damaged file aside.
 func (a *archive) between(from, until int64, do func(*minute) error) error {
 	a.mu.Lock()
 	files := slices.Clone(a.files)

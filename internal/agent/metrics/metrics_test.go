@@ -216,8 +216,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// TestCPUTimeOnlyRises checks that no mode of the host's CPU time decreases from one scrape to the next. The kernel's idle
-// time can decrease, and Prometheus takes a lower counter for a boot.
+// TestCPUTimeOnlyRises checks that no mode of the host's CPU time decreases from one scrape to the next. The kernel's
+// idle time can decrease, and Prometheus takes a lower counter for a boot.
 func TestCPUTimeOnlyRises(t *testing.T) {
 	a := measured()
 	var host metrics.Host

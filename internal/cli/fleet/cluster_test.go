@@ -269,8 +269,8 @@ func (c *cable) mend() {
 	c.isCut = false
 }
 
-// TestServerEnds checks that a cluster whose API server ends keeps its nodes, and says of when they are and why. It says
-// nothing any more once the server is back.
+// TestServerEnds checks that a cluster whose API server ends keeps its nodes. It reports the time of its data and the
+// reason, until the server is back.
 func TestServerEnds(t *testing.T) {
 	s, way := serve(t), &cable{}
 	c, err := Follow(t.Context(), &rest.Config{Host: s.URL, QPS: -1, Dial: way.dial}, slog.New(slog.DiscardHandler))

@@ -26,11 +26,11 @@ func CPUBusy(root *hostfs.Root) (unit.CPUTime, error) {
 	return spent.Busy, err
 }
 
-// MachineSpent returns the CPU time that the whole machine has spent since boot, from the first line of /proc/stat. Busy
-// is user, nice, system, irq and softirq; the user time includes guest time. Idle includes I/O wait. Steal is what other
-// machines on the same hypervisor spent. A CPU that went offline keeps its part of the sum, unlike in CPUsSpent. Idle
-// can decrease: the kernel has another count of an offline CPU's idle time than of an online CPU's (get_idle_time in
-// fs/proc/stat.c), and I/O wait is not exact (Documentation/filesystems/proc.rst). The resolution is 10 ms.
+// MachineSpent returns the CPU time that the whole machine has spent since boot, from the first line of /proc/stat.
+// Busy is user, nice, system, irq and softirq; the user time includes guest time. Idle includes I/O wait. Steal is what
+// other machines on the same hypervisor spent. A CPU that went offline keeps its part of the sum, unlike in CPUsSpent.
+// Idle can decrease: the kernel has another count of an offline CPU's idle time than of an online CPU's (get_idle_time
+// in fs/proc/stat.c), and I/O wait is not exact (Documentation/filesystems/proc.rst). The resolution is 10 ms.
 func MachineSpent(root *hostfs.Root) (unit.CPUSpent, error) {
 	data, err := root.ReadFile(statFile)
 	if err != nil {
