@@ -263,6 +263,46 @@ func TestRulesOfPrograms(t *testing.T) {
 	}
 }
 
+// TestStricterThanPrograms checks the forms of a URL that the agent takes and Helm refuses, see docs/chart.md.
+func TestStricterThanPrograms(t *testing.T) {
+	s, all := readSchema(t), parts(t)
+	agent := all[slices.IndexFunc(all, func(p part) bool { return p.at == "agent.config" })]
+	for _, text := range []string{"https://user@node", "https://node/?a=b", "https://node/#a", "HTTPS://node"} {
+		value := document(steps("cluster.kubeletURL"), text)
+		if s.refusal(agent, value) == nil {
+			t.Errorf("Helm takes %q", text)
+		}
+		if problems := agent.problems(value); len(problems) > 0 {
+			t.Errorf("the agent refuses %q: %v", text, problems.Err())
+		}
+	}
+}
+
+// TestNull checks that Helm refuses null in place of the value of a field, and that the programs take it for a missing
+// field.
+func TestNull(t *testing.T) {
+	s := readSchema(t)
+	for _, p := range parts(t) {
+		s.walk(nil, s.of(p), func(path []string, _ object) {
+			if len(path) == 0 {
+				return // Helm drops a null that stands for a part.
+			}
+			null := document(path, nil)
+			if s.refusal(p, null) == nil {
+				t.Errorf("%s: Helm takes null for %s", p.at, place(path))
+			}
+			above, last := path[:len(path)-1], path[len(path)-1]
+			if last == element || last == "nodeSelector" {
+				return // no element is missing, and each strategy needs its selector
+			}
+			got, missing := p.problems(null), p.problems(document(above, map[string]any{}))
+			if !slices.Equal(got, missing) {
+				t.Errorf("%s: %s is null: %v; is missing: %v", p.at, place(path), got.Err(), missing.Err())
+			}
+		})
+	}
+}
+
 // candidates returns values of each type, and the values at both sides of the bounds of a schema.
 func candidates(of object) []any {
 	many := make([]any, 1025)
