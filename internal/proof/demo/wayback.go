@@ -97,8 +97,8 @@ func (p *proof) after() error {
 	})
 }
 
-// restored reports whether a file is as before, or a list that was empty has its effect. Where a partition is beside the
-// group, Berth restores a list of all other CPUs.
+// restored reports whether a file is as before, or a list that was empty has its effect. Where a partition is beside
+// the group, Berth restores a list of all other CPUs.
 func (p *proof) restored(f *FileProof) (bool, error) {
 	if f.After == f.Before || f.Before != "" || f.list == "" {
 		return f.After == f.Before, nil

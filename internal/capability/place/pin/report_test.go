@@ -32,8 +32,8 @@ type unwritten struct{}
 
 func (unwritten) Annotate(cluster.Object, string, *string) {}
 
-// TestUnrequestedOnlyInACluster checks that a host without Kubernetes does not have CPUs beyond requests: no program adds
-// requests up there, and all exclusive CPUs would count.
+// TestUnrequestedOnlyInACluster checks that a host without Kubernetes does not have CPUs beyond requests: no program
+// adds requests up there, and all exclusive CPUs would count.
 func TestUnrequestedOnlyInACluster(t *testing.T) {
 	s := newNode(t, twoNodes("0-1"))
 	reads(s)
