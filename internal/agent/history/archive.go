@@ -2,7 +2,6 @@ package history
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -96,53 +95,65 @@ func openArchive(dir string, limits Limits, log *slog.Logger) (*archive, error) 
 	return a, nil
 }
 
-// check reads a file, and returns the files that result: the valid part, and a file set aside. If the disk refuses
-// that, the file stays as it is, and only its valid part is read. The next start tries again. A file that cannot be
-// read stays, too: a disk that fails for a moment is no damage.
+// check reads a file, mends it if it is damaged, and returns the files that result. A file that cannot be read stays as
+// it is: a disk that fails for a moment is no damage.
 func (a *archive) check(f file) []file {
-	good, err, was := int64(0), error(nil), f
-	f.first, f.last = 0, 0
-	err = a.each(f, func(m *minute, end int64) error {
-		if f.first == 0 {
-			f.first = m.times[0]
-		}
-		f.last, good = m.times[len(m.times)-1], end
-		return nil
-	})
-	path := filepath.Join(a.dir, f.name)
-	stays := f
-	stays.rest, stays.last = f.size-good, cmp.Or(f.last, was.last)
+	seen, err := a.survey(f)
 	switch {
 	case err == nil:
-		return []file{f}
+		return []file{seen}
 	case errors.Is(err, fs.ErrNotExist): // removed in the meantime
 		return nil
-	case !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrDamaged):
-		a.log.Warn("history: a file cannot be read", "file", path, "error", err)
-		return []file{was}
-	case errors.Is(err, io.ErrUnexpectedEOF): // the agent was killed, or the disk was full
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, ErrDamaged):
+		return a.mend(seen, err)
+	}
+	a.log.Warn("history: a file cannot be read", "file", filepath.Join(a.dir, f.name), "error", err)
+	return []file{f}
+}
+
+// survey reads a file, and returns it with the times of its samples. A file without a valid block keeps its last time.
+// After an error, which says why the valid part ends, rest has the bytes after the last valid block.
+func (a *archive) survey(f file) (seen file, err error) {
+	good := int64(0)
+	seen = f
+	seen.first = 0
+	err = a.each(f, func(m *minute, end int64) error {
+		if seen.first == 0 {
+			seen.first = m.times[0]
+		}
+		seen.last, good = m.times[len(m.times)-1], end
+		return nil
+	})
+	if err != nil {
+		seen.rest = f.size - good
+	}
+	return seen, err
+}
+
+// mend takes the rest off a file: it cuts off an unfinished block, and sets a damaged file aside, with a copy of its
+// valid part in its place. It returns the files that result. If the disk refuses, the file stays, and only its valid
+// part is read; the next start tries again.
+func (a *archive) mend(f file, why error) []file {
+	path, good := filepath.Join(a.dir, f.name), f.size-f.rest
+	var kept []file
+	if good > 0 {
+		kept = append(kept, file{name: f.name, size: good, first: f.first, last: f.last})
+	}
+	if errors.Is(why, io.ErrUnexpectedEOF) { // the agent was killed, or the disk was full
 		if err := cut(path, good); err != nil {
 			a.log.Warn("history: the last minute of a file was not written whole; it stays, and is not read", "file", path, "error", err)
-			return []file{stays}
+			return []file{f}
 		}
 		a.log.Info("history: the last minute of a file was not written whole, and is left out", "file", path)
-	default:
-		if failed := setAside(path, good); failed != nil {
-			a.log.Warn("history: a damaged file cannot be set aside; it stays, and what is after the damage is not read",
-				"file", path, "damage", err, "error", failed)
-			return []file{stays}
-		}
-		a.log.Warn("history: a damaged file is set aside; what is before the damage stays", "file", path, "aside", path+damaged, "error", err)
-		aside := file{name: f.name + damaged, size: f.size, last: stays.last}
-		if f.size, f.rest = good, 0; good == 0 {
-			return []file{aside}
-		}
-		return []file{f, aside}
+		return kept
 	}
-	if f.size, f.rest = good, 0; good == 0 {
-		return nil
+	if err := setAside(path, good); err != nil {
+		a.log.Warn("history: a damaged file cannot be set aside; it stays, and what is after the damage is not read",
+			"file", path, "damage", why, "error", err)
+		return []file{f}
 	}
-	return []file{f}
+	a.log.Warn("history: a damaged file is set aside; what is before the damage stays", "file", path, "aside", path+damaged, "error", why)
+	return append(kept, file{name: f.name + damaged, size: f.size, last: f.last})
 }
 
 // cut truncates a file, or removes it if nothing of it is good.

@@ -50,6 +50,35 @@ func names(t interface{ Fatal(...any) }, dir string) []string {
 	return all
 }
 
+// stored leaves 200 seconds of two workloads in a directory, and returns the path of their only file.
+func stored(t *testing.T, dir string) (path string) {
+	t.Helper()
+	h, _ := kept(dir, roomy)
+	spend(h, 0, 200)
+	if err := h.close(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, names(t, dir)[0])
+}
+
+// flip changes a bit of a file. It returns the content that the file has now.
+func flip(t *testing.T, path string, at func(size int) int) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		text[at(len(text))] ^= 1
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// end and middle are places in a file.
+func end(size int) int    { return size - 1 }
+func middle(size int) int { return size / 2 }
+
 // seconds returns the seconds since the start for which there are samples.
 func seconds(t interface{ Fatal(...any) }, h *History, back int) []int {
 	p, found, err := h.Of("shop/web-0/app", back, 1)
@@ -246,21 +275,9 @@ func TestDamagedFiles(t *testing.T) {
 // next.
 func TestDamageIsFoundWhenRead(t *testing.T) {
 	dir := t.TempDir()
-	h, _ := kept(dir, roomy)
-	spend(h, 0, 200)
-	if err := h.close(); err != nil {
-		t.Fatal(err)
-	}
+	path := stored(t, dir)
 	h, log := kept(dir, roomy)
-	path := filepath.Join(dir, names(t, dir)[0])
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[len(text)-1] ^= 1
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	flip(t, path, end)
 	for range 2 {
 		if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) {
 			t.Errorf("%v", got)
@@ -309,22 +326,10 @@ func TestFullDisk(t *testing.T) {
 // That part is read, the whole file counts, and the next start with room sets the file aside.
 func TestDamageOnAFullDisk(t *testing.T) {
 	dir := disk.Small(t)
-	h, _ := kept(dir, roomy)
-	spend(h, 0, 200)
-	if err := h.close(); err != nil {
-		t.Fatal(err)
-	}
+	path := stored(t, dir)
+	name := filepath.Base(path)
 	h, log := kept(dir, roomy)
-	name := names(t, dir)[0]
-	path := filepath.Join(dir, name)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text[len(text)-1] ^= 1
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := flip(t, path, end)
 	ballast := disk.Fill(t, dir)
 	for range 2 {
 		if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) {
@@ -353,25 +358,10 @@ func TestDamageOnAFullDisk(t *testing.T) {
 // damage before the first. What is before both damages stays readable.
 func TestDamageAfterAFullDisk(t *testing.T) {
 	dir := disk.Small(t)
+	path := stored(t, dir)
+	name := filepath.Base(path)
 	h, _ := kept(dir, roomy)
-	spend(h, 0, 200)
-	if err := h.close(); err != nil {
-		t.Fatal(err)
-	}
-	h, _ = kept(dir, roomy)
-	name := names(t, dir)[0]
-	path := filepath.Join(dir, name)
-	flip := func(at func(size int) int) {
-		text, err := os.ReadFile(path)
-		if err == nil {
-			text[at(len(text))] ^= 1
-			err = os.WriteFile(path, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	flip(func(size int) int { return size - 1 })
+	flip(t, path, end)
 	ballast := disk.Fill(t, dir)
 	if got := seconds(t, h, Kept); !slices.Equal(got, count(0, 180)) {
 		t.Errorf("without room: %v", got)
@@ -379,7 +369,7 @@ func TestDamageAfterAFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	flip(func(size int) int { return size / 2 })
+	flip(t, path, middle)
 	_ = seconds(t, h, Kept) // finds the damage
 	got := seconds(t, h, Kept)
 	if len(got) == 0 || len(got) >= 180 || !slices.Equal(got, count(0, len(got))) {
@@ -394,14 +384,8 @@ func TestDamageAfterAFullDisk(t *testing.T) {
 // each read.
 func TestUnreadableFile(t *testing.T) {
 	dir := t.TempDir()
-	h, _ := kept(dir, roomy)
-	spend(h, 0, 200)
-	if err := h.close(); err != nil {
-		t.Fatal(err)
-	}
+	path := stored(t, dir)
 	h, log := kept(dir, roomy)
-	name := names(t, dir)[0]
-	path := filepath.Join(dir, name)
 	if err := errors.Join(os.Rename(path, path+".away"), os.Mkdir(path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -419,19 +403,13 @@ func TestUnreadableFile(t *testing.T) {
 
 // TestDraft checks that the next agent finishes setting a file aside, wherever the death of an agent ended it.
 func TestDraft(t *testing.T) {
-	dir := t.TempDir()
-	h, _ := kept(dir, roomy)
-	spend(h, 0, 200)
-	if err := h.close(); err != nil {
-		t.Fatal(err)
-	}
-	name := names(t, dir)[0]
-	whole, err := os.ReadFile(filepath.Join(dir, name))
+	path := stored(t, t.TempDir())
+	name := filepath.Base(path)
+	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	faulty := slices.Clone(whole)
-	faulty[len(faulty)-1] ^= 1
+	faulty := flip(t, path, end)
 	for what, test := range map[string]struct {
 		files map[string][]byte
 		want  []string
@@ -474,19 +452,10 @@ func TestDraft(t *testing.T) {
 // The null device takes each write, and refuses to sync.
 func TestDraftIsSynced(t *testing.T) {
 	dir := t.TempDir()
-	before, _ := kept(dir, roomy)
-	spend(before, 0, 200)
-	if err := before.close(); err != nil {
-		t.Fatal(err)
-	}
-	name := names(t, dir)[0]
-	path := filepath.Join(dir, name)
-	faulty, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	faulty[len(faulty)-1] ^= 1
-	if err := errors.Join(os.WriteFile(path, faulty, 0o600), os.Symlink(os.DevNull, path+draft)); err != nil {
+	path := stored(t, dir)
+	name := filepath.Base(path)
+	faulty := flip(t, path, end)
+	if err := os.Symlink(os.DevNull, path+draft); err != nil {
 		t.Fatal(err)
 	}
 	h, log := kept(dir, roomy)
