@@ -2,7 +2,6 @@ package place
 
 import (
 	"github.com/berth-project/berth/internal/capability/place/placement"
-	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -19,9 +18,6 @@ type Snapshot struct {
 	// Nodes is in the order of the topology's NUMA nodes.
 	Nodes         []placement.NodeFree
 	Fragmentation placement.Fragmentation
-	// UnrequestedMilli is by how much the exclusive CPUs of pods exceed the requests of these pods, in thousandths of a
-	// CPU, with the siblings that stay empty. Programs that only add up requests do not see these CPUs.
-	UnrequestedMilli int64
 	// Overcommitted says that the shared pool is overcommitted; OvercommittedText is the sentence, or empty.
 	Overcommitted     bool
 	OvercommittedText string
@@ -65,9 +61,6 @@ func (n *Node) Snapshot() Snapshot {
 		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
 		s.Nodes = placement.FreeIn(t, s.Free)
 	}
-	for _, p := range n.Pods.pods {
-		s.UnrequestedMilli += n.outcome.unrequestedMilli(p)
-	}
 	n.Pods.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}
 		row.Refused, row.RefusedWord = p.refused(c)
@@ -79,28 +72,6 @@ func (n *Node) Snapshot() Snapshot {
 		s.Rows = append(s.Rows, row)
 	})
 	return s
-}
-
-// unrequestedMilli returns by how much the exclusive CPUs of a pod exceed its requests. It counts the present requests:
-// a resize of requests alone leaves the pod its grant, and the grant's own sum. The requests of a provisional pod are
-// not known.
-func (o *outcome) unrequestedMilli(p *pod) int64 {
-	if !o.open || p.has.grant == nil || !p.real() {
-		return 0
-	}
-	pin := &p.asked.pin
-	if p.asked.next.Wanted {
-		pin = &p.asked.next
-	}
-	held := func(containers []workload.PinnedContainer) []int64 {
-		all := make([]int64, len(containers))
-		for i := range containers {
-			all[i] = int64(p.has.grant.Parts[containers[i].Name].CPUs.Size()) * milli
-		}
-		return all
-	}
-	empty := p.has.grant.Occupied.Difference(p.has.grant.Own()).Size()
-	return pin.BeyondMilli(held(pin.Pinned), held(pin.Others)) + int64(empty)*milli
 }
 
 // idleWhy returns why nothing is desired for a container.

@@ -32,19 +32,19 @@ func TestUnrequested(t *testing.T) {
 		name string
 		pods []workload.Pod
 		then func(n *place.Node)
-		want int64
+		want float64
 	}{
 		{"no pod", nil, nil, 0},
 		{"an ordinary pod", []workload.Pod{plain("a", 1, below(1000))}, nil, 0},
-		{"a request below the limit", []workload.Pod{pod("a", 1, below(1000))}, nil, 3000},
-		{"no request", []workload.Pod{pod("a", 1, below(0))}, nil, 4000},
+		{"a request below the limit", []workload.Pod{pod("a", 1, below(1000))}, nil, 3},
+		{"no request", []workload.Pod{pod("a", 1, below(0))}, nil, 4},
 		{"a request as large as the limit", []workload.Pod{pod("a", 1, below(4000))}, nil, 0},
-		{"a sibling that stays empty", []workload.Pod{alone(pod("a", 1, app("app", 1)))}, nil, 1000},
-		{"the request of another container covers nothing", []workload.Pod{pod("a", 1, below(1000), beside)}, nil, 3000},
+		{"a sibling that stays empty", []workload.Pod{alone(pod("a", 1, app("app", 1)))}, nil, 1},
+		{"the request of another container covers nothing", []workload.Pod{pod("a", 1, below(1000), beside)}, nil, 3},
 		{"the larger request of an init container covers all", []workload.Pod{earlier}, nil, 0},
-		{"the sum of two pods", []workload.Pod{pod("a", 1, below(1000)), pod("b", 2, below(2500))}, nil, 4500},
+		{"the sum of two pods", []workload.Pod{pod("a", 1, below(1000)), pod("b", 2, below(2500))}, nil, 4.5},
 		{"requests that are not known", []workload.Pod{guessed}, nil, 0},
-		{"a crashed container", []workload.Pod{pod("a", 1, below(1000))}, stopped, 3000},
+		{"a crashed container", []workload.Pod{pod("a", 1, below(1000))}, stopped, 3},
 		{"a pod that ended", []workload.Pod{pod("a", 1, below(1000))}, func(n *place.Node) {
 			over := pod("a", 1, below(1000))
 			over.Ended = true
@@ -55,7 +55,7 @@ func TestUnrequested(t *testing.T) {
 			more := pod("a", 1, below(3500))
 			more.Changed = true
 			n.Pods.Put(more)
-		}, 500},
+		}, 0.5},
 		{"nothing is pinned on the node", []workload.Pod{pod("a", 1, below(1000))}, func(n *place.Node) {
 			facts := two().facts(t)
 			facts.Pinnable = false
@@ -72,8 +72,8 @@ func TestUnrequested(t *testing.T) {
 			if test.then != nil {
 				test.then(n)
 			}
-			if got := n.Snapshot().UnrequestedMilli; got != test.want {
-				t.Errorf("%d thousandths, want %d", got, test.want)
+			if got := n.Unrequested(); got != test.want {
+				t.Errorf("%v CPUs, want %v", got, test.want)
 			}
 		})
 	}

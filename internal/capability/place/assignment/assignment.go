@@ -242,6 +242,12 @@ func (a *Assignment) HasOffline() bool {
 	return a.node.HasOffline()
 }
 
+// Unrequested returns by how many CPUs the exclusive CPUs of pods exceed the requests of these pods.
+func (a *Assignment) Unrequested() (cpus float64) {
+	a.learn()
+	return a.node.Unrequested()
+}
+
 // Snapshot returns the state of the node.
 func (a *Assignment) Snapshot() place.Snapshot {
 	a.learn()

@@ -106,7 +106,7 @@ func (s *Sets) Measure(add func(capability.Sample)) {
 	now, refused := s.assignment.Snapshot(), map[string]int{}
 	sample("node_exclusive_cpus", float64(now.Exclusive.Size()))
 	if s.cluster != nil {
-		sample("node_held_unrequested_cpus", float64(now.UnrequestedMilli)/milli)
+		sample("node_held_unrequested_cpus", s.assignment.Unrequested())
 	}
 	sample("node_shared_cpus", float64(now.Shared.Size()))
 	sample("node_offline_cpus", float64(now.Offline.Size()))
@@ -135,12 +135,8 @@ func workloadOf(row place.Row) string {
 	return row.Pod + "/" + row.Container
 }
 
-const (
-	// percent is the number of percent in a whole.
-	percent = 100
-	// milli is the number of thousandths in a CPU.
-	milli = 1000
-)
+// percent is the number of percent in a whole.
+const percent = 100
 
 // Outcome implements capability.Capability.
 func (s *Sets) Outcome(time.Time) capability.Outcome {
