@@ -171,30 +171,30 @@ func (w *Watch) look(r request) {
 	if !r.inCluster {
 		guarded = w.guard(dir)
 	}
-	found, lost, judged, err := w.compare(dir, r.inCluster)
+	now, err := w.compare(dir, r.inCluster)
 	var again tuner.Repeated
-	if judged && lost {
+	if now.judged && !r.inCluster && w.lacks(now) {
 		again, err = w.repeat(r.stateDir)
 	}
 	if !again.IsEmpty() {
 		var broken error
-		found, _, judged, broken = w.compare(dir, false)
+		now, broken = w.compare(dir, false)
 		err = errors.Join(err, broken)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.broken = errors.Join(guarded, err)
 	w.repeated(again)
-	if !judged {
+	if !now.judged {
 		return
 	}
-	if changed := changes(w.found, found); len(changed) > 0 {
-		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.text(changed), Warning: true})
+	if changed := changes(w.found, now.found); len(changed) > 0 {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: now.found.text(changed), Warning: true})
 	}
-	if w.ends(found) {
-		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: found.over(), Warning: true})
+	if w.ends(now.found) {
+		w.events = append(w.events, capability.Event{Reason: v1alpha1.EventHostDrift, Text: now.found.over(), Warning: true})
 	}
-	w.found = found
+	w.found = now.found
 }
 
 // ends reports whether an event has to say that the committed profile is not in force: once a boot, after the time in
@@ -265,43 +265,60 @@ func (w *Watch) repeated(again tuner.Repeated) {
 	}
 }
 
-// compare reads the record and the host, in a cluster as far as the agent's pod shows it. The report is nil if no
-// profile is committed. lost is true if units may lack what repeat sets again; it is false in a cluster. judged is false
-// if the profile changed during the comparison, and after an error.
-func (w *Watch) compare(dir string, inCluster bool) (found *Report, lost, judged bool, err error) {
+// comparison is a committed profile beside the host.
+type comparison struct {
+	// found is nil if no profile is committed.
+	found *Report
+	// judged is false if the profile changed during the comparison, and after an error.
+	judged bool
+	// record and rows are what was compared; rows are empty if the profile is not in force.
+	record tuner.Applied
+	rows   []tune.Verified
+}
+
+// compare reads the record and the host, in a cluster as far as the agent's pod shows it.
+func (w *Watch) compare(dir string, inCluster bool) (c comparison, err error) {
 	var from vantage
 	if inCluster {
 		if from, err = w.pod(); err != nil {
-			return nil, false, false, err
+			return c, err
 		}
 		if from.isForeign(dir) {
-			return nil, false, false, fmt.Errorf("%s: %w", dir, ErrNotMounted)
+			return c, fmt.Errorf("%s: %w", dir, ErrNotMounted)
 		}
 	}
 	record, is, err := tuner.Load(dir)
 	if err != nil {
-		return nil, false, false, err
+		return c, err
 	}
 	if !is || record.Phase != tuner.Committed {
-		return nil, false, true, nil
+		return comparison{judged: true}, nil
 	}
-	found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
-	if found.Ended {
-		return found, false, true, nil
+	c.record = record
+	c.found = &Report{Profile: record.Profile.Name, Since: record.Since, Ended: !record.Stands(w.opts.Boot), Undone: record.IsUndone(), Drift: []tune.Verified{}}
+	if c.found.Ended {
+		c.judged = true
+		return c, nil
 	}
 	originals, err := journal.Load(dir, driver.Values())
 	if err != nil {
-		return nil, false, false, fmt.Errorf("stateDir/tune: %w", err)
+		return c, fmt.Errorf("stateDir/tune: %w", err)
 	}
 	from.onTrial = record.Args != nil && record.Args.Stage == tuner.OnTrial
-	rows := record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries)
+	c.rows = record.Verify(w.opts.Root.FS(), w.opts.Kernel, originals.Entries)
 	before := w.idle
 	w.idle = record.Idle(w.opts.Root.FS())
-	tuner.JudgeIdle(rows, before, w.idle)
-	found.judge(w.found.steady(found.Since, rows), from)
-	lost = !inCluster && w.opts.Groups != nil && (len(found.Drift) > 0 || record.Started(rows, w.opts.Groups))
+	tuner.JudgeIdle(c.rows, before, w.idle)
+	c.found.judge(w.found.steady(c.found.Since, c.rows), from)
 	now, is, err := tuner.Load(dir)
-	return found, lost, is && now.Phase == tuner.Committed && now.Since.Equal(record.Since), err
+	c.judged = is && now.Phase == tuner.Committed && now.Since.Equal(record.Since)
+	return c, err
+}
+
+// lacks reports whether units may lack settings that repeat sets again.
+func (w *Watch) lacks(c comparison) bool {
+	inForce := c.found != nil && !c.found.Ended
+	return inForce && w.opts.Groups != nil && (len(c.found.Drift) > 0 || c.record.Started(c.rows, w.opts.Groups))
 }
 
 // steady returns the rows of the same profile. A limit of idle states that was ignored keeps its row, with the figures
