@@ -152,6 +152,8 @@ type Knob struct {
 	Class     Class
 	Risk      Risk
 	Phase     Phase
+	// StartsThread says that a write may start a kernel thread, and then waits until kthreadd runs.
+	StartsThread bool
 	// Trap is what a user must know about the knob.
 	Trap string
 	// Harm is what a value outside the advised range does to the host. It is empty if such a value is merely useless.

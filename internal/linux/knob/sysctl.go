@@ -54,6 +54,12 @@ func PhaseAt(file string) Phase {
 	return phaseOf(file)
 }
 
+// StartsThread reports whether a write of a file may start a kernel thread, and then waits until kthreadd runs.
+func StartsThread(file string) bool {
+	k, _, known := At(file)
+	return known && k.StartsThread
+}
+
 // IsPool reports whether a file is the number of persistent huge pages.
 func IsPool(file string) bool {
 	return file == sysctls+"/vm/nr_hugepages" || file == sysctls+"/vm/nr_hugepages_mempolicy"

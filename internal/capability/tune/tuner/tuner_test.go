@@ -249,6 +249,29 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// TestThreadsAreStartedLast: an undo writes settings that may start a kernel thread after all others, whose phases come
+// before theirs and after.
+func TestThreadsAreStartedLast(t *testing.T) {
+	h := newHost(t)
+	const huge = "/sys/kernel/mm/transparent_hugepage/enabled"
+	h.write(huge, "never")
+	h.do(func(u *tuner.Tuner) {
+		_, err := u.Apply(order(confirm, map[string]string{huge: "always", workqueue: "3", slice: "6000000", autogroup: "0", governor: "performance"}))
+		must(t, err)
+	})
+	var went []string
+	h.step = func(s string) {
+		if file, is := strings.CutPrefix(s, string(apply.StepRestored)+": "); is {
+			went = append(went, file)
+		}
+	}
+	h.do(func(u *tuner.Tuner) { u.Rollback() })
+	if n := len(went); n != 5 || !strings.HasSuffix(went[n-1], "cpumask") && !strings.HasSuffix(went[n-2], "cpumask") ||
+		!strings.HasSuffix(went[n-1], "enabled") && !strings.HasSuffix(went[n-2], "enabled") {
+		t.Errorf("restored %q", went)
+	}
+}
+
 // TestFirstFailureUndoesAll: a missing file, a file that another program changed during the apply, or a full disk
 // undoes the whole apply.
 func TestFirstFailureUndoesAll(t *testing.T) {

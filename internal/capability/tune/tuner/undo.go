@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/apply"
 	"github.com/berth-project/berth/internal/engine/driver"
 	"github.com/berth-project/berth/internal/engine/journal"
+	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/knob"
 )
 
@@ -187,16 +188,19 @@ func isWhole(all []apply.Restored) bool {
 }
 
 // pass tries every entry except the limits once. Bans come late: another program leaves a banned target alone until
-// then.
+// then. Writes that may start a kernel thread come last: before Linux 6.12 they wait while real-time threads have every
+// CPU, and no other setting waits with them.
 func (t *Tuner) pass() (all []apply.Restored) {
-	restore := func(phase knob.Phase, bans bool) {
-		is := func(e journal.Entry) bool { return driver.Phase(e.Target) == phase && driver.IsBan(e.Target) == bans }
-		all = append(all, t.applier.Restore(is, false)...)
+	restore := func(is func(plan.Target) bool) {
+		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return is(e.Target) }, false)...)
 	}
 	for _, phase := range way() {
-		restore(phase, false)
+		restore(func(at plan.Target) bool {
+			return driver.Phase(at) == phase && !driver.IsBan(at) && !driver.StartsThread(at)
+		})
 	}
-	restore(knob.Interrupts, true)
+	restore(driver.IsBan)
+	restore(driver.StartsThread)
 	if former := t.record.Former; former == nil || !former.Outlives() {
 		all = append(all, t.undoBoot()...)
 	}
