@@ -179,6 +179,7 @@ func unset(t *testing.T, all map[string]object) {
 	for _, key := range hooks(all) {
 		drop(key, "annotations", "metadata")
 	}
+	drop("Namespace /berth-system", "annotations", "metadata")
 	drop("Namespace /koordinator-system", "annotations", "metadata")
 	drop("CustomResourceDefinition /nodetopologies.berth.dev", "helm.sh/resource-policy", "metadata", "annotations")
 }
@@ -259,16 +260,30 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 	}
 }
 
-// TestKept checks which objects Helm keeps when the release is removed, because other programs also use them.
+// TestKept checks which objects Helm keeps when the release is removed: the definition of NodeTopology, which other
+// programs also use, and the namespaces, because whatever others put into a namespace is deleted with it.
 func TestKept(t *testing.T) {
 	const definition = "CustomResourceDefinition /nodetopologies.berth.dev"
-	keeps := func(o object) bool { return o.at("metadata", "annotations", "helm.sh/resource-policy") == "keep" }
-	all := render(t, newest, "kube-system", "")
-	if !keeps(all[definition]) || !keeps(all["Namespace /koordinator-system"]) || keeps(all["Namespace /berth-system"]) {
-		t.Error("what is kept by default is something else")
+	namespaces := []string{"Namespace /berth-system", "Namespace /koordinator-system"}
+	for text, want := range map[string][]string{
+		"":                            append([]string{definition}, namespaces...),
+		"crds: {delete: true}":        namespaces,
+		"crds: {install: false}":      namespaces,
+		"koordinatorNamespace: false": {definition, namespaces[0]},
+	} {
+		var kept []string
+		for key, o := range render(t, newest, "kube-system", text) {
+			if o.at("metadata", "annotations", "helm.sh/resource-policy") == "keep" {
+				kept = append(kept, key)
+			}
+		}
+		slices.Sort(kept)
+		if diff := cmp.Diff(want, kept); diff != "" {
+			t.Errorf("kept with %q (-want +got):\n%s", text, diff)
+		}
 	}
-	if keeps(render(t, newest, "kube-system", "crds: {delete: true}")[definition]) {
-		t.Error("crds.delete keeps the definition")
+	if _, there := render(t, newest, "kube-system", "crds: {delete: true}")[definition]; !there {
+		t.Error("crds.delete omits the definition")
 	}
 	if _, there := render(t, newest, "kube-system", "crds: {install: false}")[definition]; there {
 		t.Error("crds.install: false has the definition")

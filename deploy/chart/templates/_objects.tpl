@@ -21,6 +21,16 @@ berth.documents: a file of several documents as a list: {"objects": [...]}.
 {{- end }}
 {{- end -}}
 
+{{/* berth.kept writes the objects of a file, which Helm keeps when it removes the release. */}}
+{{- define "berth.kept" -}}
+{{- range (include "berth.documents" . | fromYaml).objects }}
+{{- $annotations := .metadata.annotations | default dict }}
+{{- $_ := set .metadata "annotations" (set $annotations "helm.sh/resource-policy" "keep") }}
+---
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{/* berth.image is the reference of an image; its tag is the version of the release. */}}
 {{- define "berth.image" -}}
 {{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
