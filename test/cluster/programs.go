@@ -24,8 +24,8 @@ import (
 // ErrNotBuilt reports that the programs have not been built.
 var ErrNotBuilt = errors.New("not built; run: go -C test/cluster run ./programs build")
 
-// release is the Kubernetes release that go.mod requires, for `kubectl version`.
-const release = "v1.36.1"
+// kubernetesRelease is the release of Kubernetes that go.mod requires, for `kubectl version`.
+const kubernetesRelease = "v1.36.1"
 
 // Programs are the paths of the programs that a test or a cluster starts.
 type Programs struct {
@@ -39,6 +39,8 @@ type Programs struct {
 	Contained                                      map[string]string // Programs inside images, by image name.
 	BenchSchedule                                  string            // benchschedule: for `berth bench schedule`.
 	LocalCluster                                   string            // localcluster: starts and ends the cluster.
+	Pack                                           string            // Archives images, as for `make dist`.
+	Release                                        Release           // Of berth, berth-scheduler and their images.
 	Packed                                         string            // Directory of the images of Debian's programs.
 }
 
@@ -123,6 +125,7 @@ func layout() ([]program, error) {
 		{"spread", "./container/spread", here},
 		{"benchschedule", "./benchschedule", here},
 		{"localcluster", "./localcluster", here},
+		{"pack", "./pack", filepath.Join(root, "tools", "image")},
 		{"tour", "./tour", here},
 	} {
 		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
@@ -157,9 +160,9 @@ func runtimePackages() []string {
 	}
 }
 
-// tags are the tags of the Makefile. With the same flags for programs, tests and the linter, the compiler builds each
-// package of Kubernetes only once.
-const tags = "-tags=grpcnotrace"
+// compiling returns the compiler's flags of the Makefile. With the same flags for programs, tests and the linter, the
+// compiler builds each package of Kubernetes only once.
+func compiling() []string { return []string{"-buildvcs=false", "-trimpath", "-tags=grpcnotrace"} }
 
 // short returns a short hash that names content in a path.
 func short(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content))[:12] }
@@ -175,7 +178,9 @@ func Find() (Programs, error) {
 			return Programs{}, fmt.Errorf("%s %w", p.name, ErrNotBuilt)
 		}
 	}
-	return found(programs), nil
+	all := found(programs)
+	all.Release, err = readRelease(all.Berth)
+	return all, err
 }
 
 // Path returns the path of a program, whether it is built or not.
@@ -212,6 +217,7 @@ func found(programs []program) Programs {
 		},
 		BenchSchedule: at["benchschedule"],
 		LocalCluster:  at["localcluster"],
+		Pack:          at["pack"],
 		Packed:        filepath.Join(filepath.Dir(at["images"]), "..", "..", "images"),
 	}
 }
@@ -223,12 +229,17 @@ func Build(ctx context.Context, out io.Writer) (Programs, error) {
 	if err != nil {
 		return Programs{}, err
 	}
+	release, err := currentRelease(ctx)
+	if err != nil {
+		return Programs{}, err
+	}
 	programs = slices.DeleteFunc(programs, func(p program) bool { return p.apart })
-	if err := buildAll(ctx, out, programs); err != nil {
+	if err := buildAll(ctx, out, programs, release); err != nil {
 		return Programs{}, err
 	}
 	all := found(programs)
-	if err := pack(ctx, out, all); err != nil {
+	all.Release = release
+	if err := errors.Join(release.write(all.Berth), pack(ctx, out, all)); err != nil {
 		return Programs{}, err
 	}
 	return all, errors.Join(prune(filepath.Dir(all.Etcd), "go*"), prune(filepath.Dir(all.Runc), "runtime-go*"))
@@ -242,19 +253,19 @@ func BuildHelm(ctx context.Context, out io.Writer) (string, error) {
 		return "", err
 	}
 	apart := slices.DeleteFunc(programs, func(p program) bool { return !p.apart })
-	if err := buildAll(ctx, out, apart); err != nil {
+	if err := buildAll(ctx, out, apart, Release{}); err != nil {
 		return "", err
 	}
 	return apart[0].path, prune(filepath.Dir(apart[0].path), "chart-go*")
 }
 
-// buildAll builds programs one after the other.
-func buildAll(ctx context.Context, out io.Writer, programs []program) error {
+// buildAll builds programs one after the other. The release is that of the shipped programs.
+func buildAll(ctx context.Context, out io.Writer, programs []program, release Release) error {
 	for _, p := range programs {
 		if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
 			return err
 		}
-		if err := p.build(ctx, out); err != nil {
+		if err := p.build(ctx, out, release); err != nil {
 			return fmt.Errorf("build %s: %w", p.name, err)
 		}
 	}
@@ -312,7 +323,7 @@ func prune(current, pattern string) error {
 // build builds the program under a lock, unless a cached build can be used. The compiler writes to a draft, and a
 // rename makes it visible. A killed build therefore leaves nothing that looks complete, and a running program keeps its
 // file.
-func (p program) build(ctx context.Context, out io.Writer) error {
+func (p program) build(ctx context.Context, out io.Writer, release Release) error {
 	unlock, err := lock(filepath.Join(filepath.Dir(p.path), "lock"))
 	if err != nil {
 		return err
@@ -329,22 +340,19 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 	if err := errors.Join(os.RemoveAll(draft), p.reuse(draft)); err != nil {
 		return err
 	}
-	flags, cgo := "-s -w -X k8s.io/component-base/version.gitVersion="+release, "CGO_ENABLED=0"
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", tags)
+	flags, err := p.linking(release)
+	if err != nil {
+		return err
+	}
+	cgo := "CGO_ENABLED=0"
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, compiling()...)...)
 	if p.pkg == runc {
 		overlay, err := completed(filepath.Dir(p.path))
 		if err != nil {
 			return err
 		}
-		flags, cgo = "-s -w -extldflags -static", "CGO_ENABLED=1" // Static, to run on any node.
+		cgo = "CGO_ENABLED=1"
 		cmd.Args = append(cmd.Args, "-overlay="+overlay, "-tags=seccomp netgo osusergo static_build")
-	}
-	if p.own {
-		root, err := Root()
-		if err != nil {
-			return err
-		}
-		flags += " -X github.com/berth-project/berth/test/cluster.tree=" + root
 	}
 	cmd.Args = append(cmd.Args, "-ldflags="+flags, "-o", draft, p.pkg)
 	cmd.Dir = p.dir
@@ -360,6 +368,22 @@ func (p program) build(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "built %s in %v\n", p.name, took.Round(time.Second))
 	}
 	return nil
+}
+
+// linking returns the linker's flags for the program.
+func (p program) linking(release Release) (string, error) {
+	switch {
+	case p.pkg == runc:
+		return "-s -w -extldflags -static", nil // Static, to run on any node.
+	case p.name == "berth", p.name == "berth-scheduler":
+		return release.linking(p.name), nil
+	}
+	flags := "-s -w " + kubernetesVersion()
+	if !p.own {
+		return flags, nil
+	}
+	root, err := Root()
+	return flags + " -X github.com/berth-project/berth/test/cluster.tree=" + root, err
 }
 
 // reuse gives the compiler its last output, which it does not rewrite if it is up to date.
@@ -388,7 +412,7 @@ func (p Programs) Write(out io.Writer) error {
 	list := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, path := range []string{
 		p.Etcd, p.APIServer, p.ControllerManager, p.Kubelet, p.KubeProxy, p.Kubectl,
-		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images, p.BenchSchedule, p.LocalCluster,
+		p.Containerd, p.Shim, p.Ctr, p.Runc, p.Scheduler, p.Berth, p.Images, p.BenchSchedule, p.LocalCluster, p.Pack,
 	} {
 		fmt.Fprintf(list, "%s\t%s\n", filepath.Base(path), path)
 	}

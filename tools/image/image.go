@@ -3,8 +3,8 @@
 // which containerd, podman and skopeo read. The same input gives the same bytes: entries have no dates, and archives
 // are sorted by name.
 //
-// `make dist` and the test cluster build their images with this package. It is a separate module, so that neither of
-// them affects the dependencies of the other.
+// `make dist` and the test cluster build their images with this package: of a program they are the same image, with the
+// same digest. It is a separate module, so that neither of them affects the dependencies of the other.
 package image
 
 import (

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -137,6 +138,25 @@ func TestArchive(t *testing.T) {
 	want := map[string]string{"linux/amd64": "/usr/bin/hello: of amd64", "linux/arm64": "/usr/bin/hello: of arm64"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("programs (-want +got):\n%s", diff)
+	}
+}
+
+// TestRelease checks what an image says about its release.
+func TestRelease(t *testing.T) {
+	made, err := Release{Version: "v1.2.3", Seconds: 1_700_000_000}.Image("hello", "arm64", []byte("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := made.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{
+		config.OS, config.Architecture, config.Created.UTC().Format(time.RFC3339),
+		config.Config.Labels["org.opencontainers.image.title"], config.Config.Labels["org.opencontainers.image.version"],
+	}
+	if diff := cmp.Diff([]string{"linux", "arm64", "2023-11-14T22:13:20Z", "hello", "v1.2.3"}, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/yaml"
@@ -181,7 +182,10 @@ func controllerManager(p cluster.Programs, plane *controlplane.ControlPlane) (se
 
 // images is the registry.
 func images(p cluster.Programs) server {
-	argv := []string{p.Images, "serve", "-packed", p.Packed, "-listen", Registry, "-blobs", file("registry")}
+	argv := []string{
+		p.Images, "serve", "-packed", p.Packed, "-listen", Registry, "-blobs", file("registry"),
+		"-version", p.Release.Version, "-seconds", strconv.FormatInt(p.Release.Seconds, 10),
+	}
 	for name, path := range p.Contained {
 		argv = append(argv, "-program", name+"="+path)
 	}

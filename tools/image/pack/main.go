@@ -12,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -34,28 +33,24 @@ func run(args []string) error {
 	if len(args) <= fixed {
 		return errUsage
 	}
-	name, version := args[1], args[2]
 	seconds, err := strconv.ParseInt(args[3], 10, 64)
 	if err != nil {
 		return fmt.Errorf("SECONDS: %w", err)
 	}
+	name, release := args[1], image.Release{Version: args[2], Seconds: seconds}
 	var images []v1.Image
 	for _, arg := range args[fixed:] {
 		architecture, file, ok := strings.Cut(arg, "=")
 		if !ok {
 			return fmt.Errorf("argument %q: %w", arg, errUsage)
 		}
-		made, err := program(name, file, v1.ConfigFile{
-			Architecture: architecture,
-			Created:      v1.Time{Time: time.Unix(seconds, 0).UTC()},
-			Config: v1.Config{Labels: map[string]string{
-				"org.opencontainers.image.title":    name,
-				"org.opencontainers.image.version":  version,
-				"org.opencontainers.image.licenses": "Apache-2.0",
-			}},
-		})
+		binary, err := os.ReadFile(file)
 		if err != nil {
-			return fmt.Errorf("image of %s: %w", file, err)
+			return fmt.Errorf("read program: %w", err)
+		}
+		made, err := release.Image(name, architecture, binary)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 		images = append(images, made)
 	}
@@ -63,20 +58,11 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
-	if err := image.Archive(out, "docker.io/library/"+name, version, images); err != nil {
+	if err := image.Archive(out, "docker.io/library/"+name, release.Version, images); err != nil {
 		return errors.Join(err, out.Close())
 	}
 	if err := out.Close(); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	return nil
-}
-
-// program returns the image of one architecture.
-func program(name, file string, config v1.ConfigFile) (v1.Image, error) {
-	binary, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read program: %w", err)
-	}
-	return image.OfProgram(name, binary, config)
 }

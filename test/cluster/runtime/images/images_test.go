@@ -1,7 +1,11 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,8 +18,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/berth-project/berth/tools/image"
 )
 
 func TestKnown(t *testing.T) {
@@ -53,19 +60,19 @@ func TestMirror(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	image, err := ofProgram(program)
+	made, err := ofProgram(program, image.Release{Version: "v7"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	handler := registry.New(registry.Logger(discard()))
-	if err := fill(t.Context(), handler, map[string]v1.Image{"hello": image}); err != nil {
+	if err := fill(t.Context(), handler, map[string]v1.Image{"hello": made}); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(mirror(handler, []string{"hello"}))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
 	got := pull(t.Context(), t, host+"/some.example/team/hello:v7")
-	want, err := image.Digest()
+	want, err := made.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +87,7 @@ func TestMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := mutate.Config(image, v1.Config{Cmd: []string{"other"}})
+	other, err := mutate.Config(made, v1.Config{Cmd: []string{"other"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,11 +111,102 @@ func pull(ctx context.Context, t *testing.T, reference string) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := remote.Image(ref, remote.WithContext(ctx))
+	pulled, err := remote.Image(ref, remote.WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return image
+	return pulled
+}
+
+// TestServesTheShippedImage pulls an image from the registry, and reads the archive that `make dist` makes of the same
+// program. Both must have the same digest.
+func TestServesTheShippedImage(t *testing.T) {
+	content, release := []byte("#!"), image.Release{Version: "v1.2.3", Seconds: 1_700_000_000}
+	program := filepath.Join(t.TempDir(), "berth")
+	if err := os.WriteFile(program, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	made, err := ofProgram(program, release)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := registry.New(registry.Logger(discard()))
+	if err := fill(t.Context(), handler, map[string]v1.Image{"berth": made}); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(mirror(handler, []string{"berth"}))
+	defer server.Close()
+	pulled := pull(t.Context(), t, strings.TrimPrefix(server.URL, "http://")+"/registry.example/berth:latest")
+	got, err := pulled.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	shipped, err := release.Image("berth", architecture, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := image.Archive(&archive, "docker.io/library/berth", release.Version, []v1.Image{shipped}); err != nil {
+		t.Fatal(err)
+	}
+	if want := digestIn(t, &archive); got != want {
+		t.Errorf("the registry serves %v, and the archive has %v", got, want)
+	}
+	for what, other := range map[string]image.Release{
+		"version": {Version: "v1.2.4", Seconds: release.Seconds}, "date": {Version: release.Version, Seconds: 1},
+	} {
+		changed, err := ofProgram(program, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if digest, err := changed.Digest(); err != nil || digest == got {
+			t.Errorf("another %s has the same digest %v: %v", what, digest, err)
+		}
+	}
+}
+
+// digestIn returns the digest of the only image of an archive.
+func digestIn(t *testing.T, archive io.Reader) v1.Hash {
+	t.Helper()
+	dir := t.TempDir()
+	for reader := tar.NewReader(archive); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, filepath.FromSlash(header.Name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outer, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := outer.IndexManifest()
+	if err != nil || len(names.Manifests) != 1 {
+		t.Fatalf("names of the archive: %+v, %v", names, err)
+	}
+	inner, err := outer.ImageIndex(names.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := inner.IndexManifest()
+	if err != nil || len(list.Manifests) != 1 {
+		t.Fatalf("images of the archive: %+v, %v", list, err)
+	}
+	return list.Manifests[0].Digest
 }
 
 // TestKeys checks that a packed image gets a new key when its recipe changes.

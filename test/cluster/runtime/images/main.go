@@ -6,6 +6,8 @@
 //	    -packed DIR              the directory of pack
 //	    -listen ADDRESS          host:port
 //	    -blobs DIR               where the registry stores layers; emptied first
+//	    -version VERSION         of the programs,
+//	    -seconds SECONDS         and their date since 1970, which their images contain
 //	    -program NAME=PATH       an image with one program; may be repeated
 //
 // The registry acts as the mirror of all other registries. It finds an image by the last element of its name, for any
@@ -52,6 +54,8 @@ func serveArgs(ctx context.Context, args []string) error {
 	flags.StringVar(&r.packed, "packed", "", "")
 	flags.StringVar(&r.listen, "listen", "", "")
 	flags.StringVar(&r.blobs, "blobs", "", "")
+	flags.StringVar(&r.release.Version, "version", "", "")
+	flags.Int64Var(&r.release.Seconds, "seconds", 0, "")
 	flags.Func("program", "", func(text string) error {
 		name, path, ok := strings.Cut(text, "=")
 		if !ok {
@@ -63,8 +67,8 @@ func serveArgs(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if r.packed == "" || r.listen == "" || r.blobs == "" || flags.NArg() > 0 {
-		return errors.New("serve takes -packed, -listen and -blobs")
+	if r.packed == "" || r.listen == "" || r.blobs == "" || r.release.Version == "" || flags.NArg() > 0 {
+		return errors.New("serve takes -packed, -listen, -blobs and -version")
 	}
 	return r.serve(ctx)
 }

@@ -83,11 +83,11 @@ func (r recipe) pack(ctx context.Context, place string) error {
 // architecture is the architecture of the machines of the test cluster.
 const architecture = "amd64"
 
-// ofProgram returns an image with one static program, which it runs, like the shipped images.
-func ofProgram(path string) (v1.Image, error) {
+// ofProgram returns an image with one static program, which it runs. For a shipped program it is the shipped image.
+func ofProgram(path string, release image.Release) (v1.Image, error) {
 	binary, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return image.OfProgram(filepath.Base(path), binary, v1.ConfigFile{Architecture: architecture})
+	return release.Image(filepath.Base(path), architecture, binary)
 }

@@ -23,11 +23,14 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/berth-project/berth/tools/image"
 )
 
 // registrar serves images.
 type registrar struct {
 	packed, listen, blobs string
+	release               image.Release
 	programs              map[string]string // Path of the program by image name.
 }
 
@@ -69,18 +72,18 @@ func discard() *log.Logger { return log.New(io.Discard, "", 0) }
 func (r registrar) images() (map[string]v1.Image, error) {
 	all := map[string]v1.Image{}
 	for _, recipe := range recipes() {
-		image, err := read(filepath.Join(r.packed, recipe.key()))
+		packed, err := read(filepath.Join(r.packed, recipe.key()))
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", recipe.name, err)
 		}
-		all[recipe.name] = image
+		all[recipe.name] = packed
 	}
 	for name, path := range r.programs {
-		image, err := ofProgram(path)
+		made, err := ofProgram(path, r.release)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
 		}
-		all[name] = image
+		all[name] = made
 	}
 	return all, nil
 }
@@ -106,13 +109,13 @@ func fill(ctx context.Context, handler http.Handler, images map[string]v1.Image)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
-	for image, content := range images {
-		ref, err := name.ParseReference(host+"/"+image+":latest", name.Insecure)
+	for title, content := range images {
+		ref, err := name.ParseReference(host+"/"+title+":latest", name.Insecure)
 		if err != nil {
 			return err
 		}
 		if err := remote.Write(ref, content, remote.WithContext(ctx)); err != nil {
-			return fmt.Errorf("push %s: %w", image, err)
+			return fmt.Errorf("push %s: %w", title, err)
 		}
 	}
 	return nil
@@ -133,12 +136,12 @@ func mirror(handler http.Handler, images []string) http.Handler {
 func known(asked string, images []string) string {
 	of, reference := path.Split(asked)
 	of, kind := path.Split(path.Clean(of))
-	image := path.Base(of)
-	if kind != "manifests" && kind != "blobs" || !slices.Contains(images, image) {
+	title := path.Base(of)
+	if kind != "manifests" && kind != "blobs" || !slices.Contains(images, title) {
 		return asked
 	}
 	if kind == "manifests" && !strings.HasPrefix(reference, "sha256:") {
 		reference = "latest"
 	}
-	return path.Join("/v2", image, kind, reference)
+	return path.Join("/v2", title, kind, reference)
 }
