@@ -42,6 +42,7 @@ trap 'rm -rf "$tools"' EXIT
 "$go" -C tools/dist build -o "$tools" ./sbom ./krew ./pages github.com/goreleaser/nfpm/v2/cmd/nfpm
 "$go" -C tools/image build -o "$tools" ./pack
 
+# pack refuses a program or an image that is too large to ship.
 for name in berth berth-scheduler; do
 	"$tools/pack" "$OUT/$name-oci.tar" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" \
 		"amd64=$OUT/$name-linux-amd64" "arm64=$OUT/$name-linux-arm64"

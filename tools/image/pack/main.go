@@ -3,7 +3,8 @@
 //	pack OUT NAME VERSION SECONDS ARCHITECTURE=FILE...
 //
 // The image has the program as /usr/bin/NAME. Its name is docker.io/library/NAME:VERSION, to which a container runtime
-// expands NAME:VERSION. Its date is SECONDS since 1970.
+// expands NAME:VERSION. Its date is SECONDS since 1970. A program of more than 60 MB is an error, and so is an image of
+// more than 5 MB beyond its program.
 package main
 
 import (
@@ -49,6 +50,9 @@ func run(args []string) error {
 			return fmt.Errorf("read program: %w", err)
 		}
 		made, err := release.Image(name, architecture, binary)
+		if err == nil {
+			err = image.CheckSize(int64(len(binary)), made)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
