@@ -69,8 +69,8 @@ func (r Release) linking(program string) string {
 	return flags
 }
 
-// releaseFile returns the path of the file that names the release of a program, beside the program. Git answers only the
-// owner of the tree, who builds the programs, and root starts the cluster.
+// releaseFile returns the path of the file that names the release of a program, beside the program. Git answers only
+// the owner of the tree, who builds the programs, and root starts the cluster.
 func releaseFile(program string) string { return filepath.Join(filepath.Dir(program), "release.json") }
 
 // write writes the release beside a program. A rename makes it visible, so that no reader sees a part of it.

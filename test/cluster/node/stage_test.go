@@ -81,6 +81,7 @@ func TestNode(t *testing.T) {
 		{"APIServerAway", s.apiAway},
 		{"Churn", s.churn},
 		{"FiftyPods", s.fifty},
+		{"ShippedImages", s.shippedImages},
 		{"KubeletStatic", s.kubeletStatic},
 		{"KubeletMemory", s.kubeletMemory},
 		{"Rollback", s.rollback},
