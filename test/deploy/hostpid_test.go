@@ -50,8 +50,8 @@ func TestHostPIDAddsRightsOnly(t *testing.T) {
 	}
 }
 
-// TestKustomizations checks that the variant consists of the files that kubectl apply -f deploy/agent applies, and of
-// its one patch.
+// TestKustomizations checks that the whole installation consists of the files that the directory manifests links to.
+// The variant must consist of the files that kubectl apply -f deploy/agent applies, and of its one patch.
 func TestKustomizations(t *testing.T) {
 	type kustomize struct {
 		APIVersion string   `json:"apiVersion"`
@@ -70,6 +70,9 @@ func TestKustomizations(t *testing.T) {
 		}
 		return k
 	}
+	if whole, want := load("."), linked(t); !slices.Equal(slices.Sorted(slices.Values(whole.Resources)), want) || len(whole.Patches) > 0 {
+		t.Errorf("deploy: %+v, want the resources %v", whole, want)
+	}
 	files, err := filepath.Glob(filepath.Join(root, "deploy/agent/*.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,4 +87,37 @@ func TestKustomizations(t *testing.T) {
 	if !slices.Equal(variant.Resources, []string{"../agent"}) || len(variant.Patches) != 1 || variant.Patches[0].Path != "daemonset.yaml" {
 		t.Errorf("deploy/hostpid: %+v", variant)
 	}
+}
+
+// linked returns the sorted paths below deploy of the files that manifests links to. For the files of deploy/agent,
+// which has a Kustomization of its own, it returns the directory.
+func linked(t *testing.T) []string {
+	t.Helper()
+	base, err := filepath.EvalSymlinks(filepath.Join(root, "deploy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, pattern := range []string{"manifests/setup/*.yaml", "manifests/*.yaml"} {
+		links, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(links) == 0 {
+			t.Fatalf("%d files %s: %v", len(links), pattern, err)
+		}
+		for _, link := range links {
+			target, err := filepath.EvalSymlinks(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, err := filepath.Rel(base, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if filepath.Dir(name) == "agent" {
+				name = "agent"
+			}
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -121,11 +121,11 @@ func makeTargets(text string) []string {
 	return all
 }
 
-// TestManifestsExist checks each path below deploy that a page names.
+// TestManifestsExist checks each path below deploy and manifests that a page names.
 func TestManifestsExist(t *testing.T) {
 	named := map[string]bool{}
 	for page, text := range documents(t) {
-		for _, name := range regexp.MustCompile(`\bdeploy/[\w./-]*\w`).FindAllString(text, -1) {
+		for _, name := range regexp.MustCompile(`\b(?:deploy|manifests)/[\w./-]*\w`).FindAllString(text, -1) {
 			named[name] = true
 			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 				t.Errorf("%s names %s: %v", page, name, err)
