@@ -158,11 +158,11 @@ func (p *tab) until(expression string) {
 }
 
 // eval returns the value of an expression in the page.
-func eval[T any](p *tab, expression string) T {
+func eval[T any](p *tab, expression string, options ...chromedp.EvaluateOption) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, slow)
 	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, options...))
 	if err != nil {
 		p.t.Fatalf("%s: %v", expression, err)
 	}

@@ -293,7 +293,7 @@ func TestClusterPictures(t *testing.T) {
 		if bad := eval[[]string](p, contrasts); len(bad) > 0 {
 			t.Errorf("%s: %q", shot.scheme, bad)
 		}
-		picture(t, p, "cluster-"+shot.screen+"-"+shot.scheme)
+		takePicture(t, p, "cluster-"+shot.screen+"-"+shot.scheme)
 	}
 	tree, err := chromedp.Call(p.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 	if err != nil {

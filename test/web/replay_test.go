@@ -52,7 +52,7 @@ func TestReplay(t *testing.T) {
 	p.do(script(`document.getElementById('speed').value = '60'; document.getElementById('speed').dispatchEvent(new Event('change')); document.getElementById('play').click()`))
 	p.until(`document.getElementById('moment').value.endsWith(', 20 of 20') && document.getElementById('play').textContent === 'Play'`)
 	p.choose("batch/reports-1/app")
-	picture(t, p, "replay")
+	takePicture(t, p, "replay")
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -57,7 +57,7 @@ func TestPictures(t *testing.T) {
 			for _, shot := range shots {
 				p.like(shot.scheme, shot.width, shot.height)
 				p.until(`document.documentElement.scrollWidth <= innerWidth`)
-				picture(t, p, name+"-"+shot.screen+"-"+shot.scheme)
+				takePicture(t, p, name+"-"+shot.screen+"-"+shot.scheme)
 				if n.machine.Online.Size() > 100 {
 					break // large pictures take long
 				}
@@ -72,8 +72,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// picture writes a picture of a whole page.
-func picture(t *testing.T, p *tab, name string) {
+// takePicture writes a picture of a whole page.
+func takePicture(t *testing.T, p *tab, name string) {
 	t.Helper()
 	text, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	if err != nil {

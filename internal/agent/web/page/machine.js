@@ -81,7 +81,9 @@ export class Machine {
     };
     this.box.boxes = new Map();
     const memory = new Map(machine.numaNodes.map((n) => [n.id, n.memoryBytes]));
-    const places = [(c) => machine.sockets.findIndex((s) => s.id === c.socket), (c) => machine.numaNodes.findIndex((n) => n.id === c.numa)];
+    // Cores without a socket or a NUMA node come last, as in the other pictures.
+    const at = (groups, id) => (groups.findIndex((g) => g.id === id) + 1 || groups.length + 1);
+    const places = [(c) => at(machine.sockets, c.socket), (c) => at(machine.numaNodes, c.numa)];
     const cores = [...machine.cores].sort((a, b) => places.map((place) => place(a) - place(b)).find(Boolean) || 0);
     for (const core of cores) {
       const socket = box(this.box, 'socket', core.socket, core.socket < 0 ? 'No socket' : `Socket ${core.socket}`);
