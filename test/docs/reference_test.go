@@ -2,6 +2,7 @@ package docs
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,21 +15,27 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 )
 
-// TestReferencesAreGenerated compares the reference pages with the program's output.
+// TestReferencesAreGenerated compares the reference pages and the pictures with the program's output.
 func TestReferencesAreGenerated(t *testing.T) {
-	for page, made := range map[string]string{
+	all := map[string]string{
 		"docs/commands.md":   commandsPage(t),
 		"docs/agent-file.md": agentFilePage(t),
 		"docs/keys.md":       keysPage(t),
 		"docs/metrics.md":    metricsPage(),
-	} {
+	}
+	maps.Copy(all, pictures(t))
+	for name, made := range all {
 		if *update {
-			if err := os.WriteFile(root+"/"+page, []byte(made), 0o600); err != nil {
+			if err := os.WriteFile(root+"/"+name, []byte(made), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if diff := cmp.Diff(documents(t)[page], made); diff != "" {
-			t.Errorf("%s (-update writes it; -file +generated):\n%s", page, diff)
+		file, err := os.ReadFile(root + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(file), made); diff != "" {
+			t.Errorf("%s (-update writes it; -file +generated):\n%s", name, diff)
 		}
 	}
 }
