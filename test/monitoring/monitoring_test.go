@@ -1,7 +1,6 @@
 package monitoring
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-	"gopkg.in/yaml.v2"
 )
 
 const root = "../.."
@@ -57,60 +55,19 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// dashboard is the part of a dashboard that the tests read.
-type dashboard struct {
-	UID, Title string
-	Templating struct {
-		List []struct {
-			Name  string
-			Query any
-		}
-	}
-	Panels []panel
-}
-
-type panel struct {
-	ID                 int
-	Title, Description string
-	GridPos            struct{ H, W, X, Y int }
-	Targets            []struct{ Expr, LegendFormat string }
-}
-
-func dashboards(t *testing.T) map[string]dashboard {
+func dashboards(t *testing.T) []dashboard {
 	t.Helper()
-	names, err := filepath.Glob(root + "/deploy/monitoring/dashboards/*.json")
-	if err != nil || len(names) != 4 {
-		t.Fatalf("dashboards: %q, %v", names, err)
-	}
-	all := map[string]dashboard{}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d dashboard
-		if err := json.Unmarshal(text, &d); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		all[filepath.Base(name)] = d
+	all, err := readDashboards(os.DirFS(root))
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%d dashboards, %v", len(all), err)
 	}
 	return all
 }
 
-// rules are the alerts of the rule file.
-type rules struct {
-	Groups []struct {
-		Rules []struct {
-			Alert, Expr         string
-			Labels, Annotations map[string]string
-		}
-	}
-}
-
 func alerts(t *testing.T) rules {
 	t.Helper()
-	var r rules
-	if err := yaml.Unmarshal([]byte(page(t, "deploy/monitoring/rules.yaml")), &r); err != nil || len(r.Groups) == 0 {
+	r, err := readRules(os.DirFS(root))
+	if err != nil || len(r.Groups) == 0 {
 		t.Fatal(err, r)
 	}
 	return r
@@ -119,7 +76,6 @@ func alerts(t *testing.T) rules {
 // check parses a query and compares its metrics and labels with the exported ones. It records the metrics in used, and
 // returns the faults.
 func check(query string, metrics map[string][]string, used map[string]bool) []string {
-	query = regexp.MustCompile(`\$\w+`).ReplaceAllString(query, ".*")
 	expr, err := parser.ParseExpr(query)
 	if err != nil {
 		return []string{err.Error()}
@@ -157,30 +113,43 @@ func check(query string, metrics map[string][]string, used map[string]bool) []st
 	return found
 }
 
-// TestQueries checks that each query of each panel and rule parses, and uses only exported metrics and labels.
+// TestQueries checks that each query of each panel and rule parses, and uses only exported metrics and labels. So must
+// the query without the comparisons of an alert.
 func TestQueries(t *testing.T) {
-	metrics, used := exported(t), map[string]bool{}
-	for name, d := range dashboards(t) {
-		for _, p := range d.Panels {
-			if len(p.Targets) == 0 {
-				t.Errorf("%s: %s asks for nothing", name, p.Title)
-			}
-			for _, q := range p.Targets {
-				for _, wrong := range check(q.Expr, metrics, used) {
-					t.Errorf("%s: %s: %s in %s", name, p.Title, wrong, q.Expr)
-				}
-			}
-		}
+	queries, err := Queries(os.DirFS(root))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, group := range alerts(t).Groups {
-		for _, rule := range group.Rules {
-			for _, wrong := range check(rule.Expr, metrics, used) {
-				t.Errorf("%s: %s in %s", rule.Alert, wrong, rule.Expr)
+	metrics, used := exported(t), map[string]bool{}
+	for _, q := range queries {
+		for _, expr := range []string{q.Expr, q.Data} {
+			for _, wrong := range check(expr, metrics, used) {
+				t.Errorf("%s: %s in %s", q.From, wrong, expr)
 			}
 		}
 	}
 	if len(used) < 30 {
 		t.Errorf("all queries together ask for %d metrics only", len(used))
+	}
+}
+
+// TestWithoutComparisons shows what is left of an alert whose comparison is removed.
+func TestWithoutComparisons(t *testing.T) {
+	for query, want := range map[string]string{
+		`up{job="berth-agent"} == 0`:                  `up{job="berth-agent"}`,
+		"increase(a[10m]) > 0":                        "increase(a[10m])",
+		"rate(a[5m]) / rate(b[5m]) > 0.05 and c > 1":  "rate(a[5m]) / rate(b[5m]) and c",
+		"sum by (x) (a > 1)":                          "sum by (x) (a > 1)",
+		"a > b":                                       "a > b",
+		"a > bool 1":                                  "a > bool 1",
+		"histogram_quantile(0.99, rate(a[5m])) > 0.5": "histogram_quantile(0.99, rate(a[5m]))",
+	} {
+		if got, err := withoutComparisons(query); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", query, got, err, want)
+		}
+	}
+	if _, err := withoutComparisons("rate(a"); err == nil {
+		t.Error("a query that does not parse is taken")
 	}
 }
 
@@ -193,11 +162,12 @@ func TestCheckFindsFaults(t *testing.T) {
 	}
 }
 
-// TestPanels checks that each dashboard has a unique name, and panels with a title and a description that do not
-// overlap.
+// TestPanels checks that each dashboard has a unique name, and panels with a query, a title and a description that do
+// not overlap.
 func TestPanels(t *testing.T) {
 	seen := map[string]string{}
-	for name, d := range dashboards(t) {
+	for _, d := range dashboards(t) {
+		name := d.file
 		if before := seen[d.UID]; d.UID == "" || d.Title == "" || before != "" {
 			t.Errorf("%s: uid %q, title %q, and %s has the same", name, d.UID, d.Title, before)
 		}
@@ -206,6 +176,9 @@ func TestPanels(t *testing.T) {
 		for _, p := range d.Panels {
 			if ids[p.ID] || p.Title == "" || p.Description == "" {
 				t.Errorf("%s: panel %d, %q, %q", name, p.ID, p.Title, p.Description)
+			}
+			if len(p.Targets) == 0 {
+				t.Errorf("%s: %s asks for nothing", name, p.Title)
 			}
 			ids[p.ID] = true
 			if p.GridPos.W < 1 || p.GridPos.H < 1 || p.GridPos.X+p.GridPos.W > 24 {
