@@ -191,7 +191,10 @@ verify-kernels: verify-deps ## all kernel cases on two kernels with three layout
 
 .PHONY: verify-node
 verify-node: deps programs helm ## all cases of the agent on the node of a cluster, with long churn, and a cluster that is interrupted and killed
-	cd test/cluster && BERTH_CLUSTER=require BERTH_NODE_STARTS=$(STARTS) BERTH_NODE_CHURN=240 BERTH_CLUSTER_GUESTS='./node' $(SUITE) ./local -- -timeout 8h
+	@$(call thrice,$(GO) -C test/monitoring list -deps ./queries >/dev/null)
+	@$(call thrice,tools/promtool.sh '$(CACHE)/berth/promtool' prometheus >/dev/null)
+	prometheus=$$(tools/promtool.sh '$(CACHE)/berth/promtool' prometheus) && \
+	cd test/cluster && BERTH_PROMETHEUS="$$prometheus" BERTH_CLUSTER=require BERTH_NODE_STARTS=$(STARTS) BERTH_NODE_CHURN=240 BERTH_CLUSTER_GUESTS='./node' $(SUITE) ./local -- -timeout 8h
 
 .PHONY: verify-tour
 verify-tour: verify-deps programs ## the documentation's manifests and faults on a node in a virtual machine with two NUMA nodes and systemd; host profiles and packages on systemd

@@ -23,4 +23,5 @@
 //	                    CPUs to the same number (default 1)
 //	BERTH_NODE_CHANGES  how many changes of a policy are timed (default 20)
 //	BERTH_NODE_FIGURES  a file that also gets the figures, as JSON
+//	BERTH_PROMETHEUS    the program of Debian's package prometheus, for the case Prometheus
 package node

@@ -84,6 +84,7 @@ func TestNode(t *testing.T) {
 		{"ShippedImages", s.shippedImages},
 		{"KubeletStatic", s.kubeletStatic},
 		{"KubeletMemory", s.kubeletMemory},
+		{"Prometheus", s.prometheus},
 		{"Rollback", s.rollback},
 		{"Chart", s.chart},
 	} {
