@@ -65,7 +65,7 @@ func TestPictures(t *testing.T) {
 			if n.reports != nil {
 				p.choose("batch/reports-1/app")
 				p.until(`document.querySelector('#detail .report')`)
-				picture(t, p, name+"-reports")
+				takePicture(t, p, name+"-reports")
 			}
 			p.clean(server)
 		})

@@ -24,7 +24,7 @@ func (n *Node) placeAll(o *placement.Occupancy) {
 		if p.pending && p.asks() && !p.full() {
 			n.place(c, o)
 		} else if p.pending && c.cause != "" && !p.asks() {
-			n.lost(c)
+			n.reports.lost(c)
 		}
 		if p.full() || p.has.grant != nil && !p.asks() {
 			p.has.denied, p.has.word, p.has.wait, p.has.until = "", "", false, 0
@@ -185,13 +185,6 @@ func (n *Node) fall(c *claim, refusal placement.Refusal) {
 		text = sentence(c.reason, c.cause) + "; no others: " + refusal.Detail()
 	}
 	n.reports.report(p, v1alpha1.EventCPUPinFailed, true, text+"; it keeps "+p.has.grant.List())
-}
-
-// lost reports that a pod which does not ask for CPUs lost the CPUs that it had.
-func (n *Node) lost(c *claim) {
-	if c.pod.known {
-		n.reports.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
-	}
 }
 
 func sentence(reason, cause string) string {

@@ -31,6 +31,13 @@ func (r *reports) report(p *pod, reason string, warning bool, text string) *Even
 	return &r.events[len(r.events)-1]
 }
 
+// lost reports that a pod which does not ask for CPUs lost the CPUs that it had.
+func (r *reports) lost(c *claim) {
+	if c.pod.known {
+		r.report(c.pod, c.reason, true, sentence(c.reason, c.cause))
+	}
+}
+
 // writeBack schedules the placement of a pod to be written.
 func (r *reports) writeBack(p *pod) {
 	if !p.real() || p.has.grant == nil || p.resizedInMove() {
