@@ -13,7 +13,7 @@ import (
 
 const (
 	// opening is the longest time until a stream opens: the way to the agent of a node has several steps. silence is
-	// the longest time between two lines of an agent that lives.
+	// the longest time without a byte of an agent that lives: a line of a large node may take longer on a slow way.
 	opening = 30 * time.Second
 	silence = 10 * time.Second
 	// rest is the shortest time between two views: an agent that sends more lines gets no more work done here.
@@ -77,6 +77,7 @@ type stream struct {
 	bound *io.LimitedReader
 	lines *bufio.Reader
 	read  int64 // bytes
+	late  *time.Timer
 	// end ends it for a reason, which why returns.
 	end context.CancelCauseFunc
 	why func() error
@@ -95,14 +96,31 @@ func begin(ctx context.Context, open func(context.Context) (io.ReadCloser, error
 		end(nil)
 		return nil, err
 	}
-	bound := &io.LimitedReader{R: body}
-	return &stream{body: body, bound: bound, lines: bufio.NewReader(bound), end: end, why: func() error { return context.Cause(ctx) }}, nil
+	s := &stream{body: body, end: end, why: func() error { return context.Cause(ctx) }}
+	s.late = time.AfterFunc(silence, func() { end(ErrSilent) })
+	s.bound = &io.LimitedReader{R: heard{body, s.late}}
+	s.lines = bufio.NewReader(s.bound)
+	return s, nil
+}
+
+// heard starts a timer again with each byte.
+type heard struct {
+	in   io.Reader
+	late *time.Timer
+}
+
+// Read implements io.Reader.
+func (h heard) Read(p []byte) (n int, err error) {
+	if n, err = h.in.Read(p); n > 0 {
+		h.late.Reset(silence)
+	}
+	return n, err //nolint:wrapcheck // it is a reader, and io.EOF has to stay what it is
 }
 
 // next returns the next line, of at most so many bytes, or a few more that were read before.
 func (s *stream) next(most int64) ([]byte, error) {
-	late := time.AfterFunc(silence, func() { s.end(ErrSilent) })
-	defer late.Stop()
+	s.late.Reset(silence)
+	defer s.late.Stop()
 	s.bound.N = most
 	line, err := s.lines.ReadBytes('\n')
 	s.read += int64(len(line))

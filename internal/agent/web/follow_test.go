@@ -106,6 +106,26 @@ func TestFollowerOfSilentAgent(t *testing.T) {
 	})
 }
 
+// TestFollowerOfSlowWay checks that a line is read to its end while bytes of it arrive, however long that takes.
+func TestFollowerOfSlowWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const line = `{"v":1,"version":"slow"}` + "\n"
+		began := time.Now()
+		f := NewFollower(piped(func(ctx context.Context, out *io.PipeWriter) {
+			for i := range line {
+				time.Sleep(silence - time.Second)
+				_, _ = io.WriteString(out, line[i:i+1])
+			}
+			<-ctx.Done()
+		}))
+		v, err := f.Next(t.Context())
+		if passed, want := time.Since(began), time.Duration(len(line))*(silence-time.Second); err != nil || v.Version != "slow" || passed != want {
+			t.Errorf("%+v after %v, want %v: %v", v, passed, want, err)
+		}
+		f.stream.end(nil)
+	})
+}
+
 // TestFollowerBounds checks that no agent fills the memory of its viewer, neither with a line nor with a stream, and
 // that no agent keeps its viewer busy.
 func TestFollowerBounds(t *testing.T) {
