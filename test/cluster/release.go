@@ -80,12 +80,16 @@ func (r Release) write(program string) error {
 		return fmt.Errorf("release: %w", err)
 	}
 	file := releaseFile(program)
-	draft := file + ".draft"
-	if err := os.WriteFile(draft, content, 0o644); err != nil {
+	draft, err := os.CreateTemp(filepath.Dir(file), "release-*.draft") // two builds may write at once
+	if err != nil {
 		return fmt.Errorf("write release: %w", err)
 	}
-	if err := os.Rename(draft, file); err != nil {
-		return fmt.Errorf("write release: %w", err)
+	_, err = draft.Write(content)
+	if err = errors.Join(err, draft.Chmod(0o644), draft.Close()); err == nil {
+		err = os.Rename(draft.Name(), file)
+	}
+	if err != nil {
+		return fmt.Errorf("write release: %w", errors.Join(err, os.Remove(draft.Name())))
 	}
 	return nil
 }
