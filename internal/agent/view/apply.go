@@ -13,28 +13,34 @@ import (
 // first line v is nil. Apply does not change v; both share the parts without changes. It ignores keys that this version
 // does not know. If the error is ErrFormat or ErrNoView, or the line is not JSON, the stream is of no further use.
 func (v *View) Apply(line []byte) (*View, error) {
-	var d struct {
-		Delta
+	var head struct { // another format may have other types in other keys
 		Format int             `json:"v"`
 		Set    json.RawMessage `json:"set"`
 	}
-	if err := json.Unmarshal(line, &d); err != nil {
+	if err := json.Unmarshal(line, &head); err != nil {
 		return nil, fmt.Errorf("decode a line of the view: %w", err)
 	}
 	switch {
-	case d.Format == Format:
+	case head.Format == Format:
 		var whole View
 		if err := json.Unmarshal(line, &whole); err != nil {
 			return nil, fmt.Errorf("decode the view: %w", err)
 		}
 		return &whole, nil
-	case d.Format != 0:
-		return nil, fmt.Errorf("%w: version %d: allowed: %d", ErrFormat, d.Format, Format)
-	case v == nil || d.Set == nil:
+	case head.Format != 0:
+		return nil, fmt.Errorf("%w: version %d: allowed: %d", ErrFormat, head.Format, Format)
+	case v == nil || head.Set == nil:
 		return nil, ErrNoView
 	}
+	var d struct {
+		Delta
+		Set struct{} `json:"set"` // head has it
+	}
+	if err := json.Unmarshal(line, &d); err != nil {
+		return nil, fmt.Errorf("decode the changes of the view: %w", err)
+	}
 	next := *v
-	if err := next.replace(d.Set); err != nil {
+	if err := next.replace(head.Set); err != nil {
 		return nil, err
 	}
 	var gone Gone

@@ -117,6 +117,7 @@ func TestApplyLines(t *testing.T) {
 		"a change without a view": {nil, `{"set":{"version":"3"}}`, "", ErrNoView},
 		"neither":                 {first, `{}`, "", ErrNoView},
 		"another format":          {first, `{"v":2}`, "", ErrFormat},
+		"a format of other types": {first, `{"v":2,"cpus":{},"gone":[]}`, "", ErrFormat},
 	} {
 		v, err := test.before.Apply([]byte(test.line))
 		if !errors.Is(err, test.err) || (v == nil) != (err != nil) {
