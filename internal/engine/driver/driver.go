@@ -108,8 +108,8 @@ func Phase(t plan.Target) knob.Phase {
 	return knob.PhaseAt(t.Object + "/" + t.Knob)
 }
 
-// StartsThread reports whether a write of a target may start a kernel thread, and then waits until kthreadd runs.
-func StartsThread(t plan.Target) bool { return knob.StartsThread(t.Object + "/" + t.Knob) }
+// WaitsForThread reports whether a write of a target may start or stop a kernel thread, and waits until that thread ran.
+func WaitsForThread(t plan.Target) bool { return knob.WaitsForThread(t.Object + "/" + t.Knob) }
 
 // IsReadOnly reports whether an error is about a target that the kernel does not let anybody write.
 func IsReadOnly(err error) bool {

@@ -135,7 +135,7 @@ func fair() []Knob {
 		{
 			Name: "thp.enabled", About: "huge pages for ordinary memory",
 			Unit: Choice, Words: same("always", "madvise", "never"),
-			Effective: "the word in brackets", Class: SideEffects, Risk: Low, Phase: Plain, StartsThread: true,
+			Effective: "the word in brackets", Class: SideEffects, Risk: Low, Phase: Plain, WaitsForThread: true,
 			Places: []Place{{Kernels: anyLinux, File: thp + "/enabled"}},
 		},
 		{
@@ -194,7 +194,7 @@ func devices() []Knob {
 		},
 		{
 			Name: "workqueue.cpus", About: "where the kernel's unbound work runs",
-			Unit: CPUs, Effective: "cpumask, which is the requested mask less isolated partitions", Class: Exact, Risk: Low, Phase: Workqueues, StartsThread: true,
+			Unit: CPUs, Effective: "cpumask, which is the requested mask less isolated partitions", Class: Exact, Risk: Low, Phase: Workqueues, WaitsForThread: true,
 			Places: []Place{{Kernels: anyLinux, File: "/sys/devices/virtual/workqueue/cpumask", Mask: true, Now: "cpumask_requested", Effective: "cpumask"}},
 		},
 		{

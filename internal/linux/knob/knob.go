@@ -52,8 +52,8 @@ const (
 )
 
 // Phase is the part of an apply in which a knob is written. Partitions reset slices, and an interrupt mask is useful
-// only when its CPUs are there. An undo runs in reverse order, except that a partition ends before its CPUs change. The
-// undo also writes the slices again at the end.
+// only when its CPUs are there. An undo runs in reverse order, except that a partition ends before its CPUs change, and
+// that knobs which wait for a kernel thread come late. The undo also writes the slices again.
 type Phase int
 
 // The phases, in the order of an apply.
@@ -152,8 +152,8 @@ type Knob struct {
 	Class     Class
 	Risk      Risk
 	Phase     Phase
-	// StartsThread says that a write may start a kernel thread, and then waits until kthreadd runs.
-	StartsThread bool
+	// WaitsForThread says that a write may start or stop a kernel thread, and waits until that thread ran.
+	WaitsForThread bool
 	// Trap is what a user must know about the knob.
 	Trap string
 	// Harm is what a value outside the advised range does to the host. It is empty if such a value is merely useless.

@@ -54,10 +54,10 @@ func PhaseAt(file string) Phase {
 	return phaseOf(file)
 }
 
-// StartsThread reports whether a write of a file may start a kernel thread, and then waits until kthreadd runs.
-func StartsThread(file string) bool {
+// WaitsForThread reports whether a write of a file may start or stop a kernel thread, and waits until that thread ran.
+func WaitsForThread(file string) bool {
 	k, _, known := At(file)
-	return known && k.StartsThread
+	return known && k.WaitsForThread
 }
 
 // IsPool reports whether a file is the number of persistent huge pages.

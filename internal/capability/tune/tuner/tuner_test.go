@@ -249,9 +249,9 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestThreadsAreStartedLast: an undo writes settings that may start a kernel thread after all others, whose phases come
+// TestThreadsAreAwaitedLast: an undo writes settings that wait for a kernel thread after all others, whose phases come
 // before theirs and after.
-func TestThreadsAreStartedLast(t *testing.T) {
+func TestThreadsAreAwaitedLast(t *testing.T) {
 	h := newHost(t)
 	const huge = "/sys/kernel/mm/transparent_hugepage/enabled"
 	h.write(huge, "never")

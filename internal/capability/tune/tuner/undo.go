@@ -188,19 +188,20 @@ func isWhole(all []apply.Restored) bool {
 }
 
 // pass tries every entry except the limits once. Bans come late: another program leaves a banned target alone until
-// then. Writes that may start a kernel thread come last: before Linux 6.12 they wait while real-time threads have every
-// CPU, and no other setting waits with them.
+// then. Writes that wait for a kernel thread, and can wait, come after the other settings of this boot: before Linux
+// 6.12 they wait while real-time threads have every CPU. A governor with a thread of its own (schedutil without fast
+// switch) and an isolated partition may wait, too, but later phases depend on them.
 func (t *Tuner) pass() (all []apply.Restored) {
 	restore := func(is func(plan.Target) bool) {
 		all = append(all, t.applier.Restore(func(e journal.Entry) bool { return is(e.Target) }, false)...)
 	}
 	for _, phase := range way() {
 		restore(func(at plan.Target) bool {
-			return driver.Phase(at) == phase && !driver.IsBan(at) && !driver.StartsThread(at)
+			return driver.Phase(at) == phase && !driver.IsBan(at) && !driver.WaitsForThread(at)
 		})
 	}
 	restore(driver.IsBan)
-	restore(driver.StartsThread)
+	restore(driver.WaitsForThread)
 	if former := t.record.Former; former == nil || !former.Outlives() {
 		all = append(all, t.undoBoot()...)
 	}
