@@ -170,11 +170,16 @@ func (s *second) memoryOn(t *testing.T) (on [2]int64) {
 	return on
 }
 
-// event waits for an event about a pod, and returns its text.
+// event waits for an event about a pod, and returns its text. Events outlive their pods: an earlier pod of the same
+// name may have some.
 func (s *second) event(t *testing.T, pod, reason string) (text string) {
 	t.Helper()
 	s.eventually(t, "event "+reason+" of "+pod, func() string {
-		list, err := s.client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
+		p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), pod, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		list, err := s.client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.uid=" + string(p.UID)})
 		if err != nil {
 			return err.Error()
 		}
