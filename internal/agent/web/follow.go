@@ -91,7 +91,7 @@ func begin(ctx context.Context, open func(context.Context) (io.ReadCloser, error
 	body, err := open(ctx)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), ErrSilent) {
-			err = ErrSilent
+			err = fmt.Errorf("%w: %w", ErrSilent, err) // perhaps the API server is, and not the agent
 		}
 		end(nil)
 		return nil, err

@@ -102,6 +102,9 @@ func TestFollowerOfSilentAgent(t *testing.T) {
 			if passed := time.Since(began); v != nil || !errors.Is(err, ErrSilent) || passed != test.want {
 				t.Errorf("%s: %+v after %v: %v", name, v, passed, err)
 			}
+			if name == "no stream" && !strings.Contains(fmt.Sprint(err), "open: ") {
+				t.Errorf("%s: %v, and not who did not answer", name, err)
+			}
 		}
 	})
 }

@@ -159,24 +159,18 @@ func (n *Live[V]) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends lines as they come.
+// send sends lines as they come. If there is no first line, it sends the reason as an error.
 func (n *Live[V]) send(w http.ResponseWriter, r *http.Request) error {
-	out := http.NewResponseController(w)
 	for seen := -1; ; {
 		lines, number, wait, err := n.since(seen)
+		if err != nil && seen < 0 {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+		if err == nil {
+			err = pass(w, lines)
+		}
 		if err != nil {
 			return err
-		}
-		if err := out.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return fmt.Errorf("deadline of a viewer: %w", err)
-		}
-		for _, line := range lines {
-			if _, err := w.Write(line); err != nil {
-				return fmt.Errorf("send to a viewer: %w", err)
-			}
-		}
-		if err := out.Flush(); err != nil {
-			return fmt.Errorf("send to a viewer: %w", err)
 		}
 		seen = number
 		select {
@@ -185,6 +179,23 @@ func (n *Live[V]) send(w http.ResponseWriter, r *http.Request) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// pass sends lines to a viewer who reads them in time.
+func pass(w http.ResponseWriter, lines [][]byte) error {
+	out := http.NewResponseController(w)
+	if err := out.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("deadline of a viewer: %w", err)
+	}
+	for _, line := range lines {
+		if _, err := w.Write(line); err != nil {
+			return fmt.Errorf("send to a viewer: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("send to a viewer: %w", err)
+	}
+	return nil
 }
 
 // since returns the lines after line number seen, the number of the last line, and how long to wait for the next. A new

@@ -196,7 +196,7 @@ func TestFarBehind(t *testing.T) {
 	})
 }
 
-// TestNoView checks that the answer gives the reason if no view can be made, and that a stream ends.
+// TestNoView checks that each answer gives the reason if no view can be made, and that an open stream ends.
 func TestNoView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
@@ -205,10 +205,12 @@ func TestNoView(t *testing.T) {
 		synctest.Wait()
 		h.wrong.Store(true)
 		<-v.gone
-		answer := httptest.NewRecorder()
-		node.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, window.ViewPath, http.NoBody))
-		if answer.Code != http.StatusInternalServerError || !strings.Contains(answer.Body.String(), "wrong") {
-			t.Errorf("%d %s", answer.Code, answer.Body)
+		for _, path := range []string{window.ViewPath, window.StreamPath} {
+			answer := httptest.NewRecorder()
+			node.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+			if answer.Code != http.StatusInternalServerError || !strings.Contains(answer.Body.String(), "wrong") {
+				t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
+			}
 		}
 	})
 }
