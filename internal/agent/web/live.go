@@ -144,7 +144,7 @@ func (n *Live[V]) leave() {
 // stream sends a view, and then changes, until the viewer goes away or is too slow.
 func (n *Live[V]) stream(w http.ResponseWriter, r *http.Request) {
 	if err := n.enter(); err != nil {
-		w.Header().Set("Retry-After", "10")
+		w.Header().Set("Retry-After", "5") // the page and berth top wait as long
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}

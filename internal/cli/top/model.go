@@ -20,7 +20,8 @@ type model struct {
 	screen
 	explain func(*view.View, string) []string
 	report  func(*view.View) []string
-	look    tea.Cmd // waits for the next view
+	look    tea.Cmd       // waits for the next view
+	pause   time.Duration // before the host is read again, 0 after a view
 	// recall returns what is remembered about a workload; nil if nothing is.
 	recall func(workload string) tea.Msg
 }
@@ -30,7 +31,8 @@ func (m *model) Init() tea.Cmd { return m.look }
 
 // later reads the host again after a pause.
 func (m *model) later() tea.Cmd {
-	return tea.Tick(every, func(time.Time) tea.Msg { return m.look() })
+	m.pause = min(max(every, 2*m.pause), seldom)
+	return tea.Tick(m.pause, func(time.Time) tea.Msg { return m.look() })
 }
 
 // Update implements tea.Model.
@@ -41,7 +43,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case looked:
 		next := m.look
 		if m.err = msg.err; msg.err == nil {
-			m.before, m.now = m.now, msg.view
+			m.before, m.now, m.pause = m.now, msg.view, 0
 		} else {
 			next = m.later()
 		}

@@ -13,17 +13,19 @@ import (
 	"github.com/berth-project/berth/internal/value/table"
 )
 
-// every is the pause before a host is read again after a failure, and the interval at which a cluster is read.
+// every is the pause before a host is read again after a failure, and the interval at which a cluster is read. With
+// each further failure the pause doubles, up to seldom, as on the page: an agent may have too many viewers.
 // framesASecond bounds how long a key waits for its frame, and how often the terminal is checked while nothing happens.
 const (
 	every         = time.Second
+	seldom        = 5 * time.Second
 	framesASecond = 20
 )
 
 // Options are the options of Run. All are required except Past.
 type Options struct {
-	// Look waits for the next view, and returns it. It is called again after each view, and a second after an error.
-	// The context ends when the user quits.
+	// Look waits for the next view, and returns it. It is called again after each view, and after an error 1 to 5 s
+	// later. The context ends when the user quits.
 	Look func(context.Context) (*view.View, error)
 	// Explain returns lines that explain a workload of a view, none if nothing is known beyond the view.
 	Explain func(v *view.View, workload string) []string

@@ -297,22 +297,25 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestLooksAgain checks that the next view is asked for at once, and after a failure only a second later.
+// TestLooksAgain checks that the next view is asked for at once, and after failures less and less often.
 func TestLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := terminal(t, "one-socket-6c", 80, 24)
-		m.look = func() tea.Msg { return looked{view: host(t, "one-socket-6c", 2)} }
-		for name, test := range map[string]struct {
-			next tea.Cmd
-			want time.Duration
+		seen, failed := looked{view: host(t, "one-socket-6c", 2)}, looked{err: errors.New("it is away")}
+		m.look = func() tea.Msg { return seen }
+		for i, test := range []struct {
+			after tea.Msg // nil for the start
+			want  time.Duration
 		}{
-			"at first":     {m.Init(), 0},
-			"after a view": {m.updated(looked{view: host(t, "one-socket-6c", 2)}), 0},
-			"after a fail": {m.updated(looked{err: errors.New("it is away")}), every},
+			{nil, 0}, {seen, 0}, {failed, every}, {failed, 2 * every}, {failed, 4 * every}, {failed, seldom}, {failed, seldom}, {seen, 0}, {failed, every},
 		} {
+			next := m.Init()
+			if test.after != nil {
+				next = m.updated(test.after)
+			}
 			began := time.Now()
-			if _, is := test.next().(looked); !is || time.Since(began) != test.want {
-				t.Errorf("%s: a view %t after %v, want after %v", name, is, time.Since(began), test.want)
+			if _, is := next().(looked); !is || time.Since(began) != test.want {
+				t.Errorf("%d: a view %t after %v, want after %v", i, is, time.Since(began), test.want)
 			}
 		}
 	})
