@@ -189,6 +189,34 @@ func TestClusterOpensNode(t *testing.T) {
 	}
 }
 
+// TestClusterLeavesOpening checks that Esc ends the question to a node that does not answer, and that its late answer
+// is not taken for that of the same node, opened again.
+func TestClusterLeavesOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newClusterModel(t.Context(), &questions{}, shop(), ClusterOptions{
+			Look: shop,
+			Node: func(string) func(context.Context) (*view.View, error) {
+				return func(ctx context.Context) (*view.View, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+			},
+		})
+		answer := make(chan tea.Msg)
+		opens := press(m, "enter")
+		go func() { answer <- opens() }()
+		synctest.Wait() // it asks the node
+		press(m, "esc")
+		late := <-answer
+		press(m, "enter")
+		m.Update(late)
+		if m.node != nil || m.opening != "node-a" || m.failed != "" {
+			t.Errorf("opens %q, failed %q, shows %v", m.opening, m.failed, m.node)
+		}
+		press(m, "esc")
+	})
+}
+
 // TestClusterRemembers checks that the past is requested from the agent of the shown node, as long as one of its
 // workloads is shown.
 func TestClusterRemembers(t *testing.T) {

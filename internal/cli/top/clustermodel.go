@@ -16,7 +16,7 @@ type ClusterOptions struct {
 	Look func() *view.Cluster
 	// Node is called when the user opens a node. The function that it returns waits for the next view of the node, and
 	// returns it, as Options.Look does. Its first view is the present one. The context ends when the user leaves the
-	// node.
+	// node, or no longer waits for it.
 	Node func(name string) func(context.Context) (*view.View, error)
 	// Past returns what a node's agent remembers about a workload, as in Options; nil if it cannot be asked.
 	Past func(ctx context.Context, node, workload string) *history.Past
@@ -34,8 +34,8 @@ type opened struct {
 	name  string
 	first looked
 	look  tea.Cmd // waits for the next view
-	// end ends what provides the views.
-	end context.CancelFunc
+	// over returns an error after the user left the node.
+	over func() error
 }
 
 // ofNode is a message for the node on screen. It is dropped after the user left the node.
@@ -47,10 +47,11 @@ type ofNode struct {
 // clusterModel is the state of a terminal that shows a cluster or a node.
 type clusterModel struct {
 	clusterScreen
-	node    *model             // nil for the cluster
-	leave   context.CancelFunc // ends what provides the views of the node
-	look    tea.Cmd
-	open    func(name string) tea.Cmd
+	node  *model             // nil for the cluster
+	leave context.CancelFunc // ends the views of the node, also while it opens
+	look  tea.Cmd
+	// open returns a command that opens a node, and the function that ends the views of this node.
+	open    func(name string) (tea.Cmd, context.CancelFunc)
 	explain func(*view.View, string) []string
 	report  func(*view.View) []string
 	// recall asks a node's agent what it remembers about a workload; nil if it cannot be asked.
@@ -71,14 +72,14 @@ func RunCluster(ctx context.Context, first *view.Cluster, o ClusterOptions) erro
 func newClusterModel(ctx context.Context, q *questions, first *view.Cluster, o ClusterOptions) *clusterModel {
 	m := &clusterModel{
 		clusterScreen: clusterScreen{now: first}, explain: o.Explain, report: o.Report,
-		look: func() tea.Msg { return clusterLooked{o.Look()} },
-		open: func(name string) tea.Cmd {
+		look: func() tea.Msg { return clusterLooked{o.Look()} }, leave: func() {},
+		open: func(name string) (tea.Cmd, context.CancelFunc) {
+			ctx, end := context.WithCancel(ctx)
 			return func() tea.Msg {
-				ctx, end := context.WithCancel(ctx)
 				look := q.views(ctx, o.Node(name))
 				first, _ := look().(looked) // none if the program has ended
-				return opened{name: name, first: first, look: look, end: end}
-			}
+				return opened{name: name, first: first, look: look, over: ctx.Err}
+			}, end
 		},
 	}
 	if o.Past != nil {
@@ -136,18 +137,17 @@ func (m *clusterModel) View() tea.View {
 	return v
 }
 
-// enter shows a node, unless the user asked for another node in the meantime.
+// enter shows a node, unless the user went back or asked for another node in the meantime.
 func (m *clusterModel) enter(o opened) tea.Cmd {
-	if o.name != m.opening {
-		o.end()
+	if o.over() != nil {
 		return nil
 	}
 	if m.opening, m.failed = "", ""; o.first.err != nil {
-		o.end()
+		m.leave()
 		m.failed = "node " + o.name + ": " + o.first.err.Error()
 		return nil
 	}
-	m.name, m.leave = o.name, o.end
+	m.name = o.name
 	m.node = &model{screen: screen{now: o.first.view}, explain: m.explain, report: m.report, look: o.look}
 	if m.recall != nil {
 		m.node.recall = func(workload string) tea.Msg { return m.recall(o.name, workload) }
@@ -221,11 +221,15 @@ func (m *clusterModel) pressed(key string) tea.Cmd {
 	case "/":
 		m.pods, m.typing = false, true
 	case "esc":
+		m.leave()
 		m.pods, m.opening, m.failed = false, "", ""
 	case "enter":
 		if i, nodes := m.found(); !m.pods && len(nodes) > 0 {
+			m.leave()
 			m.opening, m.failed, m.selected = nodes[i].Name, "", nodes[i].Name
-			return m.open(m.opening)
+			var opens tea.Cmd
+			opens, m.leave = m.open(m.opening)
+			return opens
 		}
 	}
 	return nil
