@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -48,12 +47,8 @@ func (v *View) Apply(line []byte) (*View, error) {
 		gone = *d.Gone
 	}
 	next.CPUs = merged(next.CPUs, d.CPUs, nil, func(c *CPU) int { return c.ID }, func(a, b CPU) int { return a.ID - b.ID })
-	next.Workloads = merged(next.Workloads, d.Workloads, gone.Workloads, func(w *Workload) string { return w.Name },
-		func(a, b Workload) int { return strings.Compare(a.Name, b.Name) })
-	next.Changes = merged(next.Changes, d.Changes, gone.Changes, func(c *Change) [2]string { return [2]string{c.Object, c.Knob} },
-		func(a, b Change) int {
-			return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.Knob, b.Knob))
-		})
+	next.Workloads = merged(next.Workloads, d.Workloads, gone.Workloads, func(w *Workload) string { return w.Name }, byName)
+	next.Changes = merged(next.Changes, d.Changes, gone.Changes, (*Change).place, byPlace)
 	events := append(slices.Clip(next.Events), d.Events...)
 	next.Events = events[max(0, len(events)-kept):]
 	return &next, nil

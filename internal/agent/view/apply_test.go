@@ -23,8 +23,8 @@ func lineOf(t *rapid.T, v *View) []byte {
 	return text
 }
 
-// TestApply checks that a view with all later lines is as the reader of the JSON has it, and that a line does not
-// change the view before it.
+// TestApply checks that a view with all later lines is as the reader of the JSON has it, with its lists in the agent's
+// order, and that a line does not change the view before it.
 func TestApply(t *testing.T) {
 	machines := []*topology.Topology{machine(t, 4), machine(t, 4), machine(t, 8)}
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,7 +55,12 @@ func TestApply(t *testing.T) {
 			if want["obstacle"] == "" {
 				delete(want, "obstacle") // a view omits an empty one
 			}
-			got := decoded(t, next)
+			got, sent := decoded(t, next), decoded(t, now)
+			for _, key := range []string{"cpus", "workloads", "changes"} {
+				if diff := cmp.Diff(sent[key], got[key]); diff != "" {
+					t.Fatalf("second %d: %s (-want +got):\n%s", second, key, diff)
+				}
+			}
 			apply(got, object{}) // in the same order
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("second %d (-want +got):\n%s", second, diff)

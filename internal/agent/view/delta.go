@@ -45,8 +45,7 @@ func (v *View) Since(before *View) Delta {
 	d.events(before.Events, v.Events)
 	var gone Gone
 	d.Workloads, gone.Workloads = changed(before.Workloads, v.Workloads, func(w *Workload) string { return w.Name }, sameWorkload)
-	d.Changes, gone.Changes = changed(before.Changes, v.Changes, func(c *Change) [2]string { return [2]string{c.Object, c.Knob} },
-		func(a, b *Change) bool { return *a == *b })
+	d.Changes, gone.Changes = changed(before.Changes, v.Changes, (*Change).place, func(a, b *Change) bool { return *a == *b })
 	if gone.Workloads != nil || gone.Changes != nil {
 		d.Gone = &gone
 	}

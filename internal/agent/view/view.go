@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -33,7 +34,8 @@ type View struct {
 	// Workloads are sorted by name.
 	Workloads []Workload `json:"workloads"`
 	Problems  []string   `json:"problems"`
-	Changes   []Change   `json:"changes"`
+	// Changes are sorted by object and knob.
+	Changes []Change `json:"changes"`
 	// Events are the last events, the oldest first.
 	Events []Event `json:"events"`
 	// Node is what the capabilities report about the node, by their keys.
@@ -76,6 +78,17 @@ type Change struct {
 	Writes   int        `json:"writes"`
 }
 
+// place is the name of a Change in a View.
+func (c *Change) place() [2]string { return [2]string{c.Object, c.Knob} }
+
+// byPlace is the order of Changes in a View.
+func byPlace(a, b Change) int {
+	return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.Knob, b.Knob))
+}
+
+// byName is the order of Workloads in a View.
+func byName(a, b Workload) int { return strings.Compare(a.Name, b.Name) }
+
 // Facts are the input of a View: a copy that no other code changes.
 type Facts struct {
 	Version string
@@ -97,8 +110,8 @@ func Of(f Facts) *View {
 		Format: Format, Version: f.Version, At: f.At, Machine: shown.Machine,
 		CPUs: cpusOf(shown, f.Loads), LoadSeconds: f.LoadSeconds,
 		Pools: full(shown.Pools), Obstacle: shown.Obstacle,
-		Workloads: workloadsOf(f), Problems: full(f.Report.Problems), Changes: full(f.Changes), Events: full(f.Events),
-		Node: f.Report.Node,
+		Workloads: workloadsOf(f), Problems: full(f.Report.Problems), Events: full(f.Events), Node: f.Report.Node,
+		Changes: full(slices.SortedStableFunc(slices.Values(f.Changes), byPlace)),
 	}
 }
 
@@ -176,7 +189,7 @@ func workloadsOf(f Facts) []Workload {
 	for name, t := range f.Throttling {
 		of(name).Throttling = t
 	}
-	slices.SortStableFunc(all, func(a, b Workload) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, byName)
 	return all
 }
 
