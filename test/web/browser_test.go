@@ -224,7 +224,9 @@ func kill(server *httptest.Server) {
 func handler(t *testing.T, n *node) http.Handler {
 	t.Helper()
 	return window.Guard(nil, web.NewNode(func() (*view.View, error) {
-		n.second++
+		if n.second++; n.next != nil {
+			n.next()
+		}
 		return n.view(t), nil
 	}, slog.New(slog.DiscardHandler)).With(n.past()).Handler())
 }

@@ -66,6 +66,8 @@ type node struct {
 	before int
 	// reports are the reports of further capabilities.
 	reports []view.Said
+	// next is called before each view; nil for nothing.
+	next func()
 }
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -2,22 +2,21 @@ package web
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/berth-project/berth/internal/agent/view"
-	"github.com/berth-project/berth/internal/agent/web"
-	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/test/newcomer"
@@ -138,14 +137,12 @@ func TestNewCapability(t *testing.T) {
 	}
 	n.reports = reports("batch/reports-1/app")
 	var more atomic.Bool
-	server := httptest.NewServer(window.Guard(nil, web.NewNode(func() (*view.View, error) {
+	n.next = func() {
 		if more.Load() {
 			n.reports = reports("batch/reports-1/app", "batch/reports-2/app")
 		}
-		n.second++
-		return n.view(t), nil
-	}, slog.New(slog.DiscardHandler)).With(n.past()).Handler()))
-	t.Cleanup(func() { kill(server) })
+	}
+	server := serve(t, n)
 	p := look(t, server)
 	const panel = `document.getElementById('reported').innerText.replace(/\s+/g, ' ')`
 	p.until(panel + ` === 'Node newcomerNode bunks 1'`)
@@ -160,7 +157,14 @@ func TestNewCapability(t *testing.T) {
 	p.clean(server)
 }
 
-// TestReports checks how the page draws each form of JSON, and that it bounds a report.
+// reporting returns the report of a capability about the node.
+func reporting(value any) []view.Said {
+	return []view.Said{{Name: "some", Outcome: capability.Outcome{Node: capability.Sections{"k": value}}}}
+}
+
+const report = `document.getElementById('report').innerText.replace(/\s+/g, ' ')`
+
+// TestReports checks how the page draws each form of JSON, and that it bounds each list and the depth of a report.
 func TestReports(t *testing.T) {
 	long, many, drawn := make([]int, 1000), make([]any, 300), "k"
 	for i := range many {
@@ -186,15 +190,67 @@ func TestReports(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := shop(t)
-			n.reports = []view.Said{{Name: "some", Outcome: capability.Outcome{Node: capability.Sections{"k": test.value}}}}
+			n.reports = reporting(test.value)
 			p := look(t, serve(t, n))
-			if got := eval[string](p, `document.getElementById('report').innerText.replace(/\s+/g, ' ')`); got != test.want {
+			if got := eval[string](p, report); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 			if height := eval[int](p, `document.getElementById('report').offsetHeight`); height > 400 {
 				t.Errorf("it is %d pixels high", height)
 			}
 		})
+	}
+}
+
+// TestReportTakesAnotherForm checks that the page draws a text in place of an object with the same letters.
+func TestReportTakesAnotherForm(t *testing.T) {
+	n := shop(t)
+	n.reports = reporting(map[string]int{"a": 1})
+	var other atomic.Bool
+	n.next = func() {
+		if other.Load() {
+			n.reports = reporting("a1")
+		}
+	}
+	p := look(t, serve(t, n))
+	p.until(report + ` === 'k a 1'`)
+	other.Store(true)
+	p.until(report + ` === 'k a1'`)
+}
+
+// TestEachFieldIsDrawn checks that the explanation of a workload has each field that all capabilities report, and has
+// none of them as the report of a capability.
+func TestEachFieldIsDrawn(t *testing.T) {
+	var w capability.Workload
+	wants, fields := []string{}, reflect.ValueOf(&w).Elem()
+	for i := range fields.NumField() {
+		want := "the " + fields.Type().Field(i).Name
+		switch field := fields.Field(i); {
+		case field.Kind() == reflect.String:
+			field.SetString(want)
+		case field.Type() == reflect.TypeFor[[]string]():
+			field.Set(reflect.ValueOf([]string{want}))
+		case field.Type() == reflect.TypeFor[time.Time]():
+			field.Set(reflect.ValueOf(start))
+			want = ""
+		default:
+			t.Fatalf("no value for %s, which is a %s", want, field.Type())
+		}
+		wants = append(wants, want)
+	}
+	n := shop(t)
+	n.reports = []view.Said{{Name: "some", Outcome: capability.Outcome{Rows: []capability.Row{{Workload: w}}}}}
+	p := look(t, serve(t, n))
+	p.choose(w.Name)
+	wants = append(wants, eval[string](p, fmt.Sprintf(`new Date(%q).toLocaleString()`, start.Format(time.RFC3339))))
+	text := eval[string](p, `[...document.querySelectorAll('#detail h2, #detail p, #detail .facts')].map((e) => e.textContent).join('\n')`)
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if reports := eval[int](p, `document.querySelectorAll('#detail .report').length`); reports > 0 {
+		t.Errorf("%d reports", reports)
 	}
 }
 

@@ -57,6 +57,7 @@ export class Detail {
       'Memory nodes': w.cpus?.mems,
       Quota: q && `${amount(q.nowCPUs)} of a limit of ${amount(q.limitCPUs)} CPUs`,
       Throttled: t && `in ${t.throttledPeriods} of ${t.periods} periods in ${Math.round(t.seconds)} s, with ${amount(t.usedCPUs)} of ${amount(t.limitCPUs)} CPUs used`,
+      File: w.status?.file,
       Group: w.status?.group,
     }));
     const reports = sections(w.status);

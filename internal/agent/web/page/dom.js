@@ -18,9 +18,9 @@ export function draw(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** write sets a text, if it is another one: what stays is not drawn again. */
+/** write sets a text, if it is another one, or elements had its letters: what stays is not drawn again. */
 export function write(element, text) {
-  if (element.textContent !== text) element.textContent = text;
+  if (element.textContent !== text || element.firstElementChild) element.textContent = text;
 }
 
 /** mark sets an attribute, if it is another one; undefined takes it away. */

@@ -5,7 +5,7 @@ import { list, make, mark, write } from './dom.js';
 const most = 200; // entries of an object or a list
 const deepest = 8; // objects and lists within each other
 
-// What the page draws of a workload at another place; all else is a section of a capability.
+// What detail.js draws of any workload; all else is a section of a capability.
 const common = new Set(['name', 'file', 'group', 'state', 'reason', 'since', 'policy', 'policySource', 'warnings']);
 
 /** sections are the sections of the capabilities in the status of a workload. */
