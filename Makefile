@@ -186,7 +186,7 @@ verify-deps: check-go
 	@$(call thrice,$(GO) run ./test/kernel/vm build all)
 
 .PHONY: verify-kernels
-verify-kernels: verify-deps ## all kernel cases on two kernels with three layouts of cgroups each, boot loaders, hung guests
+verify-kernels: verify-deps ## all kernel cases on two kernels with three layouts of cgroups each, boot loaders, hung guests, the arm64 program
 	BERTH_VM=require BERTH_VM_MATRIX=all $(SUITE) $(KERNEL_TESTS) -- -timeout 8h
 
 .PHONY: verify-node

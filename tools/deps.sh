@@ -1,8 +1,8 @@
 #!/bin/bash
 # deps.sh installs the Debian or Ubuntu packages that `make test` and `make cluster` need: an emulator for the virtual
 # machine, the tools that connect pods, rpm, a browser, and tmux. With "all" it also installs the packages of the verify
-# targets: the tools that build a kernel and the root file system of a node. test/kernel/vm lists the missing packages.
-# Without root, deps.sh prints the command to run instead.
+# targets: the tools that build a kernel and the root file system of a node, and an emulator of arm64's programs.
+# test/kernel/vm lists the missing packages. Without root, deps.sh prints the command to run instead.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

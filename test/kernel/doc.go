@@ -33,6 +33,9 @@
 // Each of these tests boots nine to seventeen times, and prints what booted. They, TestBootArguments and the whole
 // matrix are `make verify-kernels`.
 //
+// TestARM64 boots nothing. It runs the shipped program of arm64 in an emulator of single programs, and compares its
+// output for all recorded machines with that of the amd64 program.
+//
 // # Adding things
 //
 //   - A case: a Test function in a file named live_test.go or *_live_test.go anywhere under internal/. It runs natively

@@ -102,13 +102,18 @@ func (g *Guest) build(ctx context.Context, name, verb string, args ...string) er
 	return nil
 }
 
-// compile runs the go command at source, with the flags of the Makefile. It makes a static program without symbols,
-// because an emulated CPU reads the image.
+// compile runs the go command at source for amd64, the architecture of the guests, and makes the file made.
 func compile(ctx context.Context, source, made, verb string, args ...string) error {
-	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", made}, args...)
+	return compileFor(ctx, "amd64", source, verb, append([]string{"-o", made}, args...)...)
+}
+
+// compileFor runs the go command at source for an architecture, with the flags of the Makefile. It makes a static
+// program without symbols, because an emulated CPU reads the image.
+func compileFor(ctx context.Context, arch, source, verb string, args ...string) error {
+	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w"}, args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %v: %w\n%s", args, err, out)
 	}

@@ -70,13 +70,19 @@ func seedNeeds() []need {
 	return []need{{"apache2", "apache2-bin"}, {"nginx", "nginx"}, {"wrk", "wrk"}}
 }
 
+// emulator runs single programs of arm64 on another processor.
+const emulator = "qemu-aarch64"
+
+// arm64Needs returns the requirements of the test of the arm64 program, which verify-kernels runs.
+func arm64Needs() []need { return []need{{emulator, "qemu-user"}} }
+
 // Missing returns the Debian packages of `make test` that are not installed, as arguments of apt-get install.
 func Missing() []string { return absent(bootNeeds(), clusterNeeds(), packageNeeds()) }
 
 // MissingForAll is Missing together with the packages of the verify targets. The kernel sources are the newest
 // linux-source package of the release.
 func MissingForAll(ctx context.Context) []string {
-	return append(missingForNode(ctx), absent(clusterNeeds(), packageNeeds(), seedNeeds())...)
+	return append(missingForNode(ctx), absent(clusterNeeds(), packageNeeds(), seedNeeds(), arm64Needs())...)
 }
 
 // missingForNode returns the missing packages of a Kubernetes node in a virtual machine.
