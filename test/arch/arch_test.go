@@ -11,14 +11,14 @@ import (
 	"os/exec"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
-	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/berth-project/berth/test/flags"
 )
 
 const root = "../.."
@@ -34,9 +34,13 @@ func TestModuleKeepsItsRules(t *testing.T) {
 }
 
 // TestNoTemplateEngine requires that the agent does not link html/template, which costs 20 MB of program and 12 MB of
-// memory. Storages of Prometheus and the tracing pages of gRPC import it. The tags are those of the shipped program.
+// memory. Storages of Prometheus and the tracing pages of gRPC import it. The flags are those of the shipped program.
 func TestNoTemplateEngine(t *testing.T) {
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", buildTags(t), "./cmd/berth")
+	compiling, err := flags.Compiling(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := exec.CommandContext(t.Context(), "go", append(append([]string{"list", "-deps"}, compiling...), "./cmd/berth")...)
 	list.Dir = root
 	var said strings.Builder
 	list.Stderr = &said
@@ -53,41 +57,26 @@ func TestNoTemplateEngine(t *testing.T) {
 	}
 }
 
-// buildTags returns the flag of the build tags from GOFLAGS of the Makefile.
-func buildTags(t *testing.T) string {
-	t.Helper()
-	const name = "Makefile"
-	text, err := os.ReadFile(path.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		flags, found := strings.CutPrefix(line, "export GOFLAGS :=")
-		if !found {
-			continue
+// TestOneSetOfFlags finds programs of tests that run the compiler without the flags of the Makefile. Tests themselves
+// have the flags from the environment, because the Makefile runs them.
+func TestOneSetOfFlags(t *testing.T) {
+	const runs, asks = `(ctx, "go", `, "\t\"github.com/berth-project/berth/test/flags\"\n"
+	found := 0
+	err := fs.WalkDir(os.DirFS(root), "test", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return err
 		}
-		for _, flag := range strings.FieldsFunc(flags, func(r rune) bool { return unicode.IsSpace(r) || r == ')' }) {
-			if strings.HasPrefix(flag, "-tags=") {
-				return flag
-			}
-		}
-	}
-	t.Fatalf("GOFLAGS of the %s has no build tags", name)
-	return ""
-}
-
-// TestOneSetOfTags requires that the tests of kernels and clusters build with the tags of the Makefile: else the
-// compiler builds each package of Kubernetes twice, and the programs under test are not those that ship.
-func TestOneSetOfTags(t *testing.T) {
-	tags := buildTags(t)
-	for _, name := range []string{"test/kernel/guest.go", "test/cluster/programs.go"} {
 		text, err := os.ReadFile(path.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
+		if !strings.Contains(string(text), runs) {
+			return err
 		}
-		if !strings.Contains(string(text), strconv.Quote(tags)) {
-			t.Errorf("%s does not build with %s, as the Makefile does", name, tags)
+		if found++; !strings.Contains(string(text), asks) {
+			t.Errorf("%s runs the compiler and does not import test/flags", name)
 		}
+		return err
+	})
+	if err != nil || found < 2 {
+		t.Errorf("%d programs of tests run the compiler: %v", found, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/test/cluster/controlplane"
+	"github.com/berth-project/berth/test/flags"
 )
 
 // ErrNotBuilt reports that the programs have not been built.
@@ -159,10 +160,6 @@ func runtimePackages() []string {
 		"github.com/containernetworking/plugins/plugins/meta/portmap",
 	}
 }
-
-// compiling returns the compiler's flags of the Makefile. With the same flags for programs, tests and the linter, the
-// compiler builds each package of Kubernetes only once.
-func compiling() []string { return []string{"-buildvcs=false", "-trimpath", "-tags=grpcnotrace"} }
 
 // short returns a short hash that names content in a path.
 func short(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content))[:12] }
@@ -340,12 +337,16 @@ func (p program) build(ctx context.Context, out io.Writer, release Release) erro
 	if err := errors.Join(os.RemoveAll(draft), p.reuse(draft)); err != nil {
 		return err
 	}
-	flags, err := p.linking(release)
+	compiling, err := flags.Compiling(p.dir)
+	if err != nil {
+		return err
+	}
+	linking, err := p.linking(release)
 	if err != nil {
 		return err
 	}
 	cgo := "CGO_ENABLED=0"
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, compiling()...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, compiling...)...)
 	if p.pkg == runc {
 		overlay, err := completed(filepath.Dir(p.path))
 		if err != nil {
@@ -354,7 +355,7 @@ func (p program) build(ctx context.Context, out io.Writer, release Release) erro
 		cgo = "CGO_ENABLED=1"
 		cmd.Args = append(cmd.Args, "-overlay="+overlay, "-tags=seccomp netgo osusergo static_build")
 	}
-	cmd.Args = append(cmd.Args, "-ldflags="+flags, "-o", draft, p.pkg)
+	cmd.Args = append(cmd.Args, "-ldflags="+linking, "-o", draft, p.pkg)
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), cgo)
 	said, err := cmd.CombinedOutput()

@@ -32,7 +32,7 @@ func TestARM64(t *testing.T) {
 	}
 	source, dir := moduleRoot(t), t.TempDir()
 	native, emulated := filepath.Join(dir, "amd64", "berth"), filepath.Join(dir, "arm64", "berth")
-	must(t, compile(t.Context(), source, native, "build", "./cmd/berth"))
+	must(t, Compile(t.Context(), source, native, "build", "./cmd/berth"))
 	must(t, compileFor(t.Context(), "arm64", source, "build", "-o", emulated, "./cmd/berth"))
 
 	version := []string{"version", "-o", "json"}

@@ -53,7 +53,7 @@ GRUB_GFXPAYLOAD_LINUX=text
 	dir := t.TempDir()
 	for name, pkg := range map[string]string{"sbin/init": "./test/kernel/cmdline", "usr/bin/berth": "./cmd/berth"} {
 		made := filepath.Join(dir, "program")
-		must(t, compile(t.Context(), moduleRoot(t), made, "build", pkg))
+		must(t, Compile(t.Context(), moduleRoot(t), made, "build", pkg))
 		files[name] = []byte(read(t, made))
 	}
 	return files

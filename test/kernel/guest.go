@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 
+	"github.com/berth-project/berth/test/flags"
 	"github.com/berth-project/berth/test/kernel/job"
 )
 
@@ -91,7 +93,7 @@ func (g *Guest) Close() (string, error) {
 // build adds the program that the go command makes.
 func (g *Guest) build(ctx context.Context, name, verb string, args ...string) error {
 	made := filepath.Join(g.dir, "program")
-	if err := compile(ctx, g.source, made, verb, args...); err != nil {
+	if err := Compile(ctx, g.source, made, verb, args...); err != nil {
 		return err
 	}
 	content, err := os.ReadFile(made)
@@ -102,15 +104,19 @@ func (g *Guest) build(ctx context.Context, name, verb string, args ...string) er
 	return nil
 }
 
-// compile runs the go command at source for amd64, the architecture of the guests, and makes the file made.
-func compile(ctx context.Context, source, made, verb string, args ...string) error {
+// Compile runs the go command at source for amd64, the architecture of the guests, and makes the file made.
+func Compile(ctx context.Context, source, made, verb string, args ...string) error {
 	return compileFor(ctx, "amd64", source, verb, append([]string{"-o", made}, args...)...)
 }
 
 // compileFor runs the go command at source for an architecture, with the flags of the Makefile. It makes a static
 // program without symbols, because an emulated CPU reads the image.
 func compileFor(ctx context.Context, arch, source, verb string, args ...string) error {
-	args = append([]string{verb, "-buildvcs=false", "-trimpath", "-tags=grpcnotrace", "-ldflags=-s -w"}, args...)
+	compiling, err := flags.Compiling(source)
+	if err != nil {
+		return err
+	}
+	args = slices.Concat([]string{verb}, compiling, []string{"-ldflags=-s -w"}, args)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)

@@ -102,11 +102,8 @@ func guestProgram(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", to, "./guest")
-	cmd.Dir = filepath.Join(root, "test", "cluster", "vmnode")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the guest's program: %w\n%s", err, out)
+	if err := kernel.Compile(ctx, filepath.Join(root, "test", "cluster", "vmnode"), to, "build", "./guest"); err != nil {
+		return fmt.Errorf("build the guest's program: %w", err)
 	}
 	return nil
 }
