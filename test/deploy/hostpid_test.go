@@ -50,7 +50,8 @@ func TestHostPIDAddsRightsOnly(t *testing.T) {
 	}
 }
 
-// TestKustomizations checks that the whole installation consists of the files that the directory manifests links to.
+// TestKustomizations checks that the whole installation consists of the files that the directory manifests links to. A
+// file in manifests that is no link to a file of deploy is an error.
 // The variant must consist of the files that kubectl apply -f deploy/agent applies, and of its one patch.
 func TestKustomizations(t *testing.T) {
 	type kustomize struct {
