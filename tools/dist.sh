@@ -45,7 +45,7 @@ trap 'rm -rf "$tools"' EXIT
 # pack refuses a program or an image that is too large to ship.
 for name in berth berth-scheduler; do
 	"$tools/pack" "$OUT/$name-oci.tar" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" \
-		"amd64=$OUT/$name-linux-amd64" "arm64=$OUT/$name-linux-arm64"
+		"amd64=$OUT/$name-linux-amd64" "arm64=$OUT/$name-linux-arm64" >&2
 	for arch in amd64 arm64; do
 		"$tools/sbom" "$OUT/$name-linux-$arch.cdx.json" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" "$OUT/$name-linux-$arch"
 	done
