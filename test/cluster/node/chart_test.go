@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// release is the name of the chart's release in the agent's namespace.
-	release = "berth"
+	// release is the name of the chart's release, and releaseIn its namespace, as docs/chart.md has them. The chart then
+	// also makes the agent's namespace, and each install after an uninstall takes it over.
+	release, releaseIn = "berth", "kube-system"
 	// deadNode has a NodeTopology and a Lease that an agent renewed long ago.
 	deadNode = "dead"
 	// topologies and definition are paths of the API.
@@ -73,7 +74,8 @@ type charted struct {
 }
 
 // overManifests takes over the objects of the manifests, and upgrades, rolls back and removes the release. No file of
-// the pinned pod may change in an upgrade. The uninstall names the dead node, and keeps the definition of NodeTopology.
+// the pinned pod may change in an upgrade. The uninstall names the dead node, and keeps the namespaces and the
+// definition of NodeTopology.
 func (c *charted) overManifests(t *testing.T) {
 	first, next := valuesFile(t, "{}", patientJob), valuesFile(t, "{burst: {maxPercent: 900}}", patientJob)
 	c.helm.runs(t, "install", release, c.helm.chart, "--wait", "--take-ownership", "--force-conflicts", "-f", first)
@@ -90,11 +92,12 @@ func (c *charted) overManifests(t *testing.T) {
 		!nodeSays(log, deadNode, "Absent", "its agent did not renew its Lease for ") {
 		t.Errorf("helm uninstall says\n%s", log)
 	}
-	c.kubectl(t, "get", "namespace/koordinator-system", "customresourcedefinition/nodetopologies.berth.dev", "nodetopology/"+deadNode)
+	c.kubectl(t, "get", "namespace/"+berth, "namespace/koordinator-system", "customresourcedefinition/nodetopologies.berth.dev", "nodetopology/"+deadNode)
 }
 
-// uninstalledTwice installs the chart beside the definition that the last release left. The first uninstall fails and
-// must remove nothing. The agents continue, and the second uninstall removes everything, including the definition.
+// uninstalledTwice installs the chart beside the namespaces and the definition that the last release left. The first
+// uninstall fails and must remove nothing. The agents continue, and the second uninstall removes everything, including
+// the definition.
 func (c *charted) uninstalledTwice(t *testing.T) {
 	hasty, patient := valuesFile(t, "{}", hastyJob+"\n"+noDefinition), valuesFile(t, "{}", patientJob+"\n"+noDefinition)
 	begin := time.Now()
@@ -324,7 +327,7 @@ func newHelm(t *testing.T) helm {
 // run runs a command of Helm and returns its output, which is also part of the error. Helm limits its waits by the
 // clock: the limit is long enough for a starved machine.
 func (h helm) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, h.program, slices.Concat(args, []string{"--namespace=" + berth, "--timeout=2h"})...)
+	cmd := exec.CommandContext(ctx, h.program, slices.Concat(args, []string{"--namespace=" + releaseIn, "--timeout=2h"})...)
 	cmd.Env = h.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
