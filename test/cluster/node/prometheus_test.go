@@ -3,12 +3,8 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +22,7 @@ import (
 	"github.com/berth-project/berth/test/cluster"
 	"github.com/berth-project/berth/test/cluster/controlplane"
 	"github.com/berth-project/berth/test/cluster/local"
+	"github.com/berth-project/berth/test/cluster/prometheus"
 	"github.com/berth-project/berth/test/patience"
 )
 
@@ -40,12 +37,6 @@ const (
 	// tokenOfPods is the file of the token in the configurations of the page.
 	tokenOfPods = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 )
-
-// query is an expression of a dashboard or of an alert rule, without the comparison of an alert.
-type query struct {
-	From string `json:"from"`
-	Data string `json:"data"`
-}
 
 // silent returns the queries without a sample on a healthy node, each with its reason. Each of them must have none, so
 // that no query stays in this list when its reason is gone.
@@ -62,7 +53,7 @@ func silent() map[string]string {
 	return all
 }
 
-// prometheus has Debian's Prometheus scrape the agent and the scheduler with the configurations and the rights of
+// prometheus has a Prometheus scrape the agent and the scheduler with the configurations and the rights of
 // docs/monitoring.md, while pods of each kind run. Every query of every dashboard and rule must have a sample then, but
 // those of silent.
 func (s *stage) prometheus(t *testing.T) {
@@ -71,7 +62,7 @@ func (s *stage) prometheus(t *testing.T) {
 		t.Fatal("BERTH_PROMETHEUS names no program; run: make verify-node")
 	}
 	if program == "" {
-		t.Skip("needs Prometheus of Debian, which make verify-node downloads; runs in: make verify-node")
+		t.Skip("needs a Prometheus, which make verify-node finds or downloads; runs in: make verify-node")
 	}
 	asked, quiet := queries(t), silent()
 	s.eachKind(t)
@@ -84,7 +75,7 @@ func (s *stage) prometheus(t *testing.T) {
 	}
 	must(t, patience.Until(t.Context(), time.Second, func() string {
 		var said string
-		left, said = p.unanswered(t.Context(), left)
+		left, said = p.Unanswered(t.Context(), left)
 		return said
 	}))
 	named := map[string]bool{}
@@ -92,7 +83,7 @@ func (s *stage) prometheus(t *testing.T) {
 		named[q.Data] = true
 	}
 	for data, why := range quiet {
-		if n, err := p.samples(t.Context(), data); err != nil || n > 0 || !named[data] {
+		if n, err := p.Samples(t.Context(), data); err != nil || n > 0 || !named[data] {
 			t.Errorf("%s is in the list of queries without a sample, as %s: %d samples, %v; a dashboard or rule has it: %t", data, why, n, err, named[data])
 		}
 	}
@@ -115,7 +106,7 @@ func (s *stage) eachKind(t *testing.T) {
 }
 
 // queries returns the queries of this source tree.
-func queries(t *testing.T) []query {
+func queries(t *testing.T) []prometheus.Query {
 	t.Helper()
 	root, err := cluster.Root()
 	must(t, err)
@@ -123,7 +114,7 @@ func queries(t *testing.T) []query {
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	must(t, err)
-	var all []query
+	var all []prometheus.Query
 	must(t, json.Unmarshal(out, &all))
 	if len(all) < 50 {
 		t.Fatalf("the dashboards and rules have only %d queries", len(all))
@@ -133,7 +124,7 @@ func queries(t *testing.T) []query {
 
 // collect starts Prometheus with the rules and the scrape configurations of this source tree, and waits until it has
 // scraped each job twice.
-func (s *stage) collect(t *testing.T, program string) collected {
+func (s *stage) collect(t *testing.T, program string) prometheus.Server {
 	t.Helper()
 	root, err := cluster.Root()
 	must(t, err)
@@ -145,16 +136,16 @@ func (s *stage) collect(t *testing.T, program string) collected {
 	names := strings.NewReplacer("NODE", local.NodeName, "SCHEDULER", local.Address, tokenOfPods, token)
 	must(t, os.WriteFile(config, scrapeConfig(t, names.Replace(string(page)), filepath.Join(root, "deploy", "monitoring", "rules.yaml")), 0o600))
 
-	p := collected{address: freeAddress(t)}
+	p := prometheus.Server{Address: freeAddress(t)}
 	child, err := controlplane.StartChild(dir, "prometheus", program, "--config.file="+config,
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.Address)
 	must(t, err)
 	t.Cleanup(func() { must(t, child.Kill()) })
 	must(t, patience.Until(t.Context(), time.Second, func() string {
 		must(t, child.Alive())
-		n, err := p.samples(t.Context(), fmt.Sprintf("sum by (job) (sum_over_time(up[1h])) >= %d", scrapes))
+		n, err := p.Samples(t.Context(), fmt.Sprintf("sum by (job) (sum_over_time(up[1h])) >= %d", scrapes))
 		if err != nil || n != jobs {
-			return fmt.Sprintf("%d jobs were scraped %d times, want %d: %s %s", n, scrapes, jobs, text(err), p.troubles(t.Context()))
+			return fmt.Sprintf("%d jobs were scraped %d times, want %d: %s %s", n, scrapes, jobs, text(err), p.Troubles(t.Context()))
 		}
 		return ""
 	}))
@@ -228,93 +219,12 @@ func textBlocks(page string) (blocks []string) {
 	return blocks
 }
 
-// freeAddress returns an address of this machine at which no program listens.
+// freeAddress returns an address of this machine at which no program listens. Until Prometheus listens there, other
+// programs may take the port at 127.0.0.1, as they do for each connection.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.83.0.1:0")
 	must(t, err)
 	defer listener.Close()
 	return listener.Addr().String()
-}
-
-// collected is the data of a Prometheus at an address.
-type collected struct{ address string }
-
-// unanswered returns the queries without a sample, and a text about them.
-func (p collected) unanswered(ctx context.Context, all []query) (left []query, said string) {
-	for _, q := range all {
-		n, err := p.samples(ctx, q.Data)
-		if n > 0 && err == nil {
-			continue
-		}
-		left = append(left, q)
-		said += fmt.Sprintf("no sample: %s: %s %s\n", q.From, q.Data, text(err))
-	}
-	return left, said
-}
-
-// samples returns how many samples an expression has now.
-func (p collected) samples(ctx context.Context, expr string) (int, error) {
-	var answer struct {
-		Error string
-		Data  struct{ Result []json.RawMessage }
-	}
-	err := p.get(ctx, "/api/v1/query?query="+url.QueryEscape(expr), &answer)
-	if err == nil && answer.Error != "" {
-		err = errors.New(answer.Error)
-	}
-	return len(answer.Data.Result), err
-}
-
-// troubles returns the errors of the last scrapes.
-func (p collected) troubles(ctx context.Context) (all string) {
-	var answer struct {
-		Data struct {
-			ActiveTargets []struct{ ScrapeURL, LastError string }
-		}
-	}
-	if err := p.get(ctx, "/api/v1/targets", &answer); err != nil {
-		return err.Error()
-	}
-	for _, target := range answer.Data.ActiveTargets {
-		if target.LastError != "" {
-			all += fmt.Sprintf("%s: %s\n", target.ScrapeURL, target.LastError)
-		}
-	}
-	return all
-}
-
-func (p collected) get(ctx context.Context, path string, to any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+path, http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if err := json.NewDecoder(answer.Body).Decode(to); err != nil {
-		return fmt.Errorf("%s of Prometheus, status %s: %w", path, answer.Status, err)
-	}
-	return nil
-}
-
-// TestUnanswered checks that a query without a sample, and a query that Prometheus refuses, count as unanswered.
-func TestUnanswered(t *testing.T) {
-	t.Parallel()
-	answers := map[string]string{
-		"some":  `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"0"]}]}}`,
-		"none":  `{"status":"success","data":{"resultType":"vector","result":[]}}`,
-		"wrong": `{"status":"error","errorType":"bad_data","error":"parse error"}`,
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(answers[r.URL.Query().Get("query")]))
-	}))
-	defer server.Close()
-	p := collected{address: server.Listener.Addr().String()}
-	left, said := p.unanswered(t.Context(), []query{{"a", "some"}, {"b", "none"}, {"c", "wrong"}})
-	if len(left) != 2 || left[0].Data != "none" || left[1].Data != "wrong" || !strings.Contains(said, "c: wrong parse error") {
-		t.Errorf("unanswered are %v: %s", left, said)
-	}
 }
