@@ -13,17 +13,16 @@ import (
 // pictures returns the pictures of the pages by their files: a machine, and the cluster of docs/placement.md.
 func pictures(t *testing.T) map[string]string {
 	t.Helper()
-	page, dir := documents(t)["docs/placement.md"], t.TempDir()
-	machine, pods := filepath.Join(dir, "machine.json"), filepath.Join(dir, "pods.yaml")
-	for file, content := range map[string]string{machine: fenced(page, "json")[0], pods: fenced(page, "yaml")[0]} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+	dir := t.TempDir()
+	for name, content := range example(t, documents(t)["docs/placement.md"]) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const pending = 1 // The exit code: a pod of that page stays pending.
 	return map[string]string{
 		"docs/pictures/topology.svg": drawn(t, 0, "topology", "--root", root+"/testdata/machines/hybrid-pe.txtar"),
-		"docs/pictures/simulate.svg": drawn(t, pending, "simulate", "-f", machine, "-f", pods),
+		"docs/pictures/simulate.svg": drawn(t, pending, "simulate", "-f", filepath.Join(dir, "machine.json"), "-f", filepath.Join(dir, "pods.yaml")),
 	}
 }
 

@@ -14,6 +14,20 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands print into the documents")
 
+// example returns the files of docs/placement.md: a machine, and pods.
+func example(t *testing.T, page string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for name, language := range map[string]string{"machine.json": "json", "pods.yaml": "yaml"} {
+		blocks := fenced(page, language)
+		if len(blocks) == 0 {
+			t.Fatalf("docs/placement.md has no block of %s", language)
+		}
+		files[name] = blocks[0]
+	}
+	return files
+}
+
 // TestPlacementOutputsAreReal runs the commands of docs/placement.md on the files in it, and compares their output with
 // the page.
 func TestPlacementOutputsAreReal(t *testing.T) {
@@ -29,11 +43,9 @@ func TestPlacementOutputsAreReal(t *testing.T) {
 	defer file.Close()
 	document := string(text)
 	t.Chdir(t.TempDir())
-	for name, content := range map[string]string{
-		"machine.json": fenced(document, "json")[0],
-		"pods.yaml":    fenced(document, "yaml")[0],
-		"bad.yaml":     "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, resources: {limits: {cpu: four}}}]}\n",
-	} {
+	files := example(t, document)
+	files["bad.yaml"] = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, resources: {limits: {cpu: four}}}]}\n"
+	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
