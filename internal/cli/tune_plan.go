@@ -181,8 +181,8 @@ func (g *globals) readUnits(b profile.Bound, host *knob.Host, into *tune.Host) e
 	return err
 }
 
-// readRoom reads how many bytes may move to each NUMA node, by the rules of memory locality. It is unknown if the
-// kernel or a recording lacks the data.
+// readRoom reads how many bytes may move to each NUMA node, by the rules of memory locality. The room of all nodes is
+// unknown if the kernel or a recording lacks the data of a node.
 func readRoom(tree fs.FS, machine *topology.Topology, into map[int]int64) {
 	var nodes locality.Nodes
 	for _, n := range machine.Nodes {

@@ -72,7 +72,8 @@ func Present(files pages.Files) (map[int]locality.NodeMemory, error) {
 	return all, nil
 }
 
-// Memory returns what Present returns. The error is pages.ErrNode if a node that has bytes has no memory now.
+// Memory returns what Present returns. The error is pages.ErrNode if a node that has bytes has no memory now, as in a
+// recording whose zoneinfo lacks the node: then no node has a known room.
 func Memory(files pages.Files, nodes locality.Nodes) (map[int]locality.NodeMemory, error) {
 	all, err := Present(files)
 	if err != nil {
