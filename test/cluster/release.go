@@ -73,23 +73,25 @@ func (r Release) linking(program string) string {
 // the owner of the tree, who builds the programs, and root starts the cluster.
 func releaseFile(program string) string { return filepath.Join(filepath.Dir(program), "release.json") }
 
-// write writes the release beside a program. A rename makes it visible, so that no reader sees a part of it.
+// write writes the release beside a program, under the lock of the builds. A rename makes it visible, so that no reader
+// sees a part of it.
 func (r Release) write(program string) error {
 	content, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
-	file := releaseFile(program)
-	draft, err := os.CreateTemp(filepath.Dir(file), "release-*.draft") // two builds may write at once
+	unlock, err := lock(filepath.Join(filepath.Dir(program), "lock"))
 	if err != nil {
 		return fmt.Errorf("write release: %w", err)
 	}
-	_, err = draft.Write(content)
-	if err = errors.Join(err, draft.Chmod(0o644), draft.Close()); err == nil {
-		err = os.Rename(draft.Name(), file)
+	defer unlock()
+	file := releaseFile(program)
+	draft := file + ".draft"
+	if err = os.WriteFile(draft, content, 0o644); err == nil {
+		err = os.Rename(draft, file)
 	}
 	if err != nil {
-		return fmt.Errorf("write release: %w", errors.Join(err, os.Remove(draft.Name())))
+		return fmt.Errorf("write release: %w", err)
 	}
 	return nil
 }
