@@ -176,6 +176,48 @@ func TestViewIsMadeNowAndThen(t *testing.T) {
 	})
 }
 
+// TestViewIsForgotten checks that a node without viewers has no view in memory soon after the last request or stream. It
+// makes at most five views a second all the same, also when streams begin and end all the time.
+func TestViewIsForgotten(t *testing.T) {
+	for name, ask := range map[string]func(*testing.T, http.Handler){
+		"views": func(t *testing.T, node http.Handler) {
+			t.Helper()
+			node.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, window.ViewPath, http.NoBody))
+		},
+		"streams": func(t *testing.T, node http.Handler) {
+			t.Helper()
+			v := watch(t, node)
+			synctest.Wait()
+			v.leave()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &host{}
+				n := NewNode(h.look, quiet())
+				ctx, end := context.WithCancel(t.Context())
+				var forgetting sync.WaitGroup
+				forgetting.Go(func() { n.Forget(ctx) })
+				for range 100 {
+					ask(t, n.Handler())
+					time.Sleep(10 * time.Millisecond)
+				}
+				if looks := h.looks.Load(); looks > 5 {
+					t.Errorf("%d looks within a second", looks)
+				}
+				time.Sleep(2 * madeEvery)
+				n.mu.Lock()
+				if n.now != nil || n.shown != nil || n.lines != nil {
+					t.Error("it has a view, although no program asked for a while")
+				}
+				n.mu.Unlock()
+				end()
+				forgetting.Wait()
+			})
+		})
+	}
+}
+
 // TestFarBehind checks that a viewer which is far behind gets the whole view again.
 func TestFarBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
