@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,7 +55,8 @@ func BenchmarkGroupSecond(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/groups, "µs/group/s")
 }
 
-// BenchmarkView makes views of an agent of 500 groups, and reports how long each view holds the agent's mutex.
+// BenchmarkView makes views of an agent of 500 groups, and reports how long each view holds the agent's mutex: the
+// mean, the 99th percentile and the maximum, because no view may hold it for more than 2 ms.
 func BenchmarkView(b *testing.B) {
 	if os.Geteuid() != 0 {
 		b.Skip("makes cgroups: needs root")
@@ -67,11 +69,11 @@ func BenchmarkView(b *testing.B) {
 	host.c.pass()
 	v := &viewer{agent: host.c}
 	b.ReportAllocs()
-	var held time.Duration
+	var held []time.Duration
 	for b.Loop() {
 		began := time.Now()
 		v.copied()
-		held += time.Since(began)
+		held = append(held, time.Since(began))
 		now, err := v.look()
 		if err != nil {
 			b.Fatal(err)
@@ -80,7 +82,14 @@ func BenchmarkView(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(held.Microseconds())/float64(b.N), "µs/held")
+	var all time.Duration
+	for _, one := range held {
+		all += one
+	}
+	slices.Sort(held)
+	b.ReportMetric(float64(all.Microseconds())/float64(len(held)), "µs/held")
+	b.ReportMetric(float64(held[len(held)*99/100].Microseconds()), "µs-p99")
+	b.ReportMetric(float64(held[len(held)-1].Microseconds()), "µs-max")
 }
 
 const isolated = "resource-threshold-config: {clusterStrategy: {enable: true}}\n"

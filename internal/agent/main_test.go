@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if address := os.Getenv(viewersOf); address != "" {
-		if err := look(address); err != nil {
+	if task := os.Getenv(viewersOf); task != "" {
+		if err := look(task); err != nil {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")
 			os.Exit(1)
 		}

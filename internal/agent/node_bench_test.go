@@ -29,7 +29,12 @@ type fullNode struct {
 
 func newFullNode(b *testing.B) *fullNode {
 	b.Helper()
-	const pods, pinned = 250, 25
+	return newNodeOf(b, 250, 25)
+}
+
+// newNodeOf is newFullNode with this many pods. The first pod of each apart pods has four CPUs of its own.
+func newNodeOf(b *testing.B, pods, apart int) *fullNode {
+	b.Helper()
 	n := &fullNode{machine: newMachine(b), all: nri.Event{Kind: nri.Synchronize}}
 	archive, err := txtar.ParseFile("../../testdata/machines/arm64-80c.txtar")
 	if err != nil {
@@ -41,7 +46,7 @@ func newFullNode(b *testing.B) *fullNode {
 	n.write("etc/agent.yaml", "workloadDir: workloads\nstateDir: state\ncpu-burst-config: {clusterStrategy: {policy: auto, sharePoolThresholdPercent: 100}}\n")
 	for i := range pods {
 		name := fmt.Sprint("p", i)
-		p, e := podOf(name, i%pinned == 0)
+		p, e := podOf(name, i%apart == 0)
 		n.pods = append(n.pods, p)
 		for _, group := range []string{e.Pod.CgroupParent, e.Pod.CgroupPath, e.Container.CgroupPath} {
 			n.addGroup(group, fmt.Sprintf("%d 100000", p.Containers[0].CPULimit*100))

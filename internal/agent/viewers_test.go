@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,7 +27,7 @@ import (
 )
 
 const (
-	viewersOf  = "BERTH_TEST_VIEWERS_OF" // the address whose stream the child follows
+	viewersOf  = "BERTH_TEST_VIEWERS_OF" // the number of viewers of the child, a space, and the address of their stream
 	viewersRaw = "BERTH_VIEWERS_RAW"     // a file for the raw data
 	viewers    = 100
 )
@@ -64,7 +66,7 @@ func BenchmarkViewers(b *testing.B) {
 	_, e := podOf("p7", false)
 	turn := func(round, viewers int) answered {
 		if viewers > 0 {
-			defer follow(b, server.URL)()
+			defer follow(b, server.URL, viewers)()
 		}
 		t := answered{Round: round, Viewers: viewers}
 		for i := range answers {
@@ -121,12 +123,12 @@ func compareViewers(b *testing.B, turns []answered) {
 	b.Logf("p99 with %d viewers is %.3f of that without (%s), %d pairs", viewers, r.Ratio, bounds, len(turns)/2)
 }
 
-// follow starts a child that follows the stream for all viewers until leave is called. Each viewer has its first view
-// when follow returns.
-func follow(b *testing.B, address string) (leave func()) {
+// follow starts a child that follows the stream for this many viewers until leave is called. Each viewer has its first
+// view when follow returns.
+func follow(b *testing.B, address string, number int) (leave func()) {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), viewersOf+"="+address), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprintf("%s=%d %s", viewersOf, number, address)), os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()
 	out, failed := cmd.StdoutPipe()
@@ -148,15 +150,21 @@ func follow(b *testing.B, address string) (leave func()) {
 	return leave
 }
 
-// look runs the child: it prints a line once each viewer has a view, and ends with its input.
-func look(address string) error {
+// look runs the child, whose task is a number of viewers and an address. It prints a line once each viewer has a view,
+// and ends with its input.
+func look(task string) error {
+	count, address, _ := strings.Cut(task, " ")
+	number, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
 	stream, err := url.Parse(address + "/api/v1/stream")
 	if err != nil {
 		return err
 	}
 	transport, group := &http.Transport{}, sync.WaitGroup{}
 	defer group.Wait()
-	for range viewers {
+	for range number {
 		answer, err := transport.RoundTrip(&http.Request{Method: http.MethodGet, URL: stream, Header: http.Header{}})
 		if err != nil {
 			return err
