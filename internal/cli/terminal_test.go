@@ -165,7 +165,7 @@ func frame(v *view.View) string {
 
 // pane is a shell in a real terminal, the only one of its tmux server.
 type pane struct {
-	t *testing.T
+	t testing.TB
 	// dir is the directory of the shell, of the agent's file and of tmux's socket.
 	dir string
 	// modes are the modes of the terminal before berth top.
@@ -174,10 +174,16 @@ type pane struct {
 	end func()
 }
 
-// serve starts an agent that shows v: to streams only, so that berth top is seen to follow one.
+// serve starts an agent that shows v.
 func (p *pane) serve(v *view.View) {
 	p.t.Helper()
-	node := web.NewNode(func() (*view.View, error) { return v, nil }, quiet()).Handler()
+	p.serveFrom(func() (*view.View, error) { return v, nil })
+}
+
+// serveFrom starts an agent that shows what look returns: to streams only, so that berth top is seen to follow one.
+func (p *pane) serveFrom(look func() (*view.View, error)) {
+	p.t.Helper()
+	node := web.NewNode(look, quiet()).Handler()
 	mux := http.NewServeMux()
 	mux.Handle("GET "+window.StreamPath, node)
 	mux.Handle("GET "+window.PastPath, node)
@@ -185,7 +191,7 @@ func (p *pane) serve(v *view.View) {
 }
 
 // newPane starts a shell beside an agent that shows v.
-func newPane(t *testing.T, v *view.View) *pane {
+func newPane(t testing.TB, v *view.View) *pane {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds: make test runs it")
@@ -253,8 +259,14 @@ func (p *pane) mode() string {
 // until waits until the screen is as is requires. The bars of berth top are those of a plain frame.
 func (p *pane) until(what string, is func(screen string) bool) {
 	p.t.Helper()
+	p.untilSeen(50*time.Millisecond, what, is)
+}
+
+// untilSeen is until with the time between two looks at the screen.
+func (p *pane) untilSeen(every time.Duration, what string, is func(screen string) bool) {
+	p.t.Helper()
 	plain := strings.NewReplacer("█", "#", "░", ".")
-	err := patience.Until(p.t.Context(), 50*time.Millisecond, func() string {
+	err := patience.Until(p.t.Context(), every, func() string {
 		screen := strings.TrimRight(plain.Replace(p.tmux("capture-pane", "-p")), "\n")
 		if is(screen) {
 			return ""
@@ -282,14 +294,20 @@ func (p *pane) show(v *view.View) {
 	}
 }
 
-// kill ends berth top as the command kill does.
-func (p *pane) kill() {
+// pid returns the process of berth top.
+func (p *pane) pid() int {
 	p.t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(content(p.t, filepath.Join(p.dir, "pid"))))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+	return pid
+}
+
+// kill ends berth top as the command kill does.
+func (p *pane) kill() {
+	p.t.Helper()
+	if err := syscall.Kill(p.pid(), syscall.SIGTERM); err != nil {
 		p.t.Fatal(err)
 	}
 }

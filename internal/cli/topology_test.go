@@ -197,7 +197,7 @@ func TestTopologyRefuses(t *testing.T) {
 	}
 }
 
-func content(t *testing.T, name string) string {
+func content(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -34,7 +34,7 @@ func node() http.Handler {
 }
 
 // agentFile writes an agent's file with a listen address.
-func agentFile(t *testing.T, dir, listen string) string {
+func agentFile(t testing.TB, dir, listen string) string {
 	t.Helper()
 	name := filepath.Join(dir, "agent.yaml")
 	if err := os.WriteFile(name, []byte("workloadDir: workloads\nstateDir: state\nlisten: "+listen+"\n"), 0o600); err != nil {
@@ -44,7 +44,7 @@ func agentFile(t *testing.T, dir, listen string) string {
 }
 
 // agentIn answers at the socket of an agent whose file is in dir, until the caller calls end or the test ends.
-func agentIn(t *testing.T, dir string, views http.Handler) (end func()) {
+func agentIn(t testing.TB, dir string, views http.Handler) (end func()) {
 	t.Helper()
 	held, err := journal.Open(filepath.Join(dir, "state"), "boot", driver.Values())
 	if err != nil {
