@@ -47,7 +47,7 @@ const slow = 5 * time.Minute
 
 // tab is an open page.
 type tab struct {
-	t   *testing.T
+	t   testing.TB
 	ctx context.Context
 
 	mu sync.Mutex
@@ -58,7 +58,7 @@ type tab struct {
 }
 
 // blank opens an empty tab.
-func blank(t *testing.T) *tab {
+func blank(t testing.TB) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
@@ -87,7 +87,7 @@ func (p *tab) hear(event any) {
 }
 
 // look opens the page of a server, and waits until it is drawn.
-func look(t *testing.T, server *httptest.Server) *tab {
+func look(t testing.TB, server *httptest.Server) *tab {
 	t.Helper()
 	p := blank(t)
 	p.open(server.URL, `document.body.classList.contains('drawn')`)
@@ -206,7 +206,7 @@ func (p *tab) clean(server *httptest.Server) {
 }
 
 // serve shows a node that advances by a second with each view.
-func serve(t *testing.T, n *node) *httptest.Server {
+func serve(t testing.TB, n *node) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(handler(t, n))
 	t.Cleanup(func() { kill(server) })
@@ -221,7 +221,7 @@ func kill(server *httptest.Server) {
 }
 
 // handler returns the handler of a node's agent.
-func handler(t *testing.T, n *node) http.Handler {
+func handler(t testing.TB, n *node) http.Handler {
 	t.Helper()
 	return window.Guard(nil, web.NewNode(func() (*view.View, error) {
 		if n.second++; n.next != nil {
