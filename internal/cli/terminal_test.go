@@ -33,7 +33,7 @@ const (
 	// keysOfTop is the last line of berth top's list.
 	keysOfTop = "q quit  up/down  enter why  / filter  s sort  l load  m CPUs  e events  n node"
 	// tiny is that list in a terminal of 20 columns and 5 rows.
-	tiny = "berth top 1.2  12:00\nexclusive CPUs 0-1 (\n  (m shows all CPUs)\n    WORKLOAD     STA\nq quit  up/down  ent"
+	tiny = "berth top 1.2  12:00\nexclusive CPUs 0-1 (\n    WORKLOAD     STA\n>   batch        Act\nq quit  up/down  ent"
 )
 
 // showing is the script that the shell reads. It records the process of berth top, and the settings of the terminal

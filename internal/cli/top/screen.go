@@ -139,13 +139,20 @@ func meanLoad(v *view.View) float64 {
 	return sum / float64(n)
 }
 
-// list returns the machine in at most half of the lines, and the workloads around the selected one.
+// list returns the machine in at most half of the lines, and the workloads around the selected one. With few lines the
+// selected workload matters more than the machine and the heading.
 func (s *screen) list(space int) []string {
-	lines := s.blocks()
-	if most := max(0, space/2-1); len(lines) > most {
-		lines = append(lines[:max(0, most-1)], "  (m shows all CPUs)")
+	const forMachine, forHeading = 3, 2
+	var lines []string
+	if space >= forMachine {
+		lines = s.blocks()
+		if most := max(0, space/2-1); len(lines) > most {
+			lines = append(lines[:max(0, most-1)], "  (m shows all CPUs)")
+		}
 	}
-	lines = append(lines, s.paint(lipgloss.NewStyle().Bold(true), s.heading()))
+	if space >= forHeading {
+		lines = append(lines, s.paint(lipgloss.NewStyle().Bold(true), s.heading()))
+	}
 	selected, rows := s.found()
 	if len(rows) == 0 {
 		return append(lines, "no workload"+map[bool]string{true: " passes the filter"}[s.filter != ""])

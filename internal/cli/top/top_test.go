@@ -233,6 +233,18 @@ func TestAnySizeAnyKeys(t *testing.T) {
 	}
 }
 
+// TestSmallTerminals checks that a list of at least four lines shows the selected workload.
+func TestSmallTerminals(t *testing.T) {
+	for height := 4; height <= 30; height++ {
+		m := terminal(t, "one-socket-6c", 80, height)
+		m.plain = true
+		m.press("down", "down")
+		if frame := m.View().Content; !strings.Contains(frame, "\n>   open ") {
+			t.Errorf("%d lines do not show the selected workload:\n%s", height, frame)
+		}
+	}
+}
+
 // TestHostileTexts checks that no user's text moves the cursor or reverses a line.
 func TestHostileTexts(t *testing.T) {
 	m := terminal(t, "one-socket-6c", 80, 24)
