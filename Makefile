@@ -276,6 +276,14 @@ bench: build ## Go benchmarks, then `berth bench burst` on this machine (asks fo
 	$(GO) test -run '^$$' -bench . -benchmem -p 1 ./...
 	@$(call as_root,bin/berth bench burst $(BENCHARGS))
 
+.PHONY: bench-viewers
+bench-viewers: check-go ## what viewers, the page and berth top cost; as root, on an idle machine, ten minutes
+	$(GO) test -run '^$$' -bench '^BenchmarkView$$' -benchtime 300x ./internal/agent
+	$(GO) test -run '^$$' -bench '^BenchmarkWatched$$' -benchtime 60x -timeout 1h ./internal/agent
+	$(GO) test -run '^$$' -bench '^BenchmarkViewers$$' -benchtime 20x -timeout 1h ./internal/agent
+	$(GO) test -run '^$$' -bench '^BenchmarkTopInATerminal$$' -benchtime 60x ./internal/cli
+	$(GO) -C test/web test -run '^$$' -bench '^BenchmarkPage$$' -benchtime 60x .
+
 .PHONY: verify
 verify: test ## before a release: format, tidy, generate, and each verify target, one after the other
 	$(LINT) fmt --diff
