@@ -277,7 +277,7 @@ bench: build ## Go benchmarks, then `berth bench burst` on this machine (asks fo
 	@$(call as_root,bin/berth bench burst $(BENCHARGS))
 
 .PHONY: bench-viewers
-bench-viewers: check-go ## what viewers, the page and berth top cost; as root, on an idle machine, ten minutes
+bench-viewers: check-go ## what viewers, the page and berth top cost; as root, on an idle machine, a quarter of an hour
 	$(GO) test -run '^$$' -bench '^BenchmarkView$$' -benchtime 300x ./internal/agent
 	$(GO) test -run '^$$' -bench '^BenchmarkWatched$$' -benchtime 60x -timeout 1h ./internal/agent
 	$(GO) test -run '^$$' -bench '^BenchmarkViewers$$' -benchtime 20x -timeout 1h ./internal/agent

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,26 +18,30 @@ import (
 
 // BenchmarkWatched measures the CPU time and the resident memory of a process without viewers, with one, and with 100.
 // The viewers follow the stream from a process of their own. Each second the process makes the view of an agent with
-// 500 pods. In its place the viewers get a view of 512 CPUs and 500 workloads that has changed completely: the files of
-// the agent are plain, so that its own view changes little. The agent's loop does not run, so the arm without viewers
-// is the process alone. The difference from that arm is the cost of the viewers. -benchtime sets the seconds of an arm,
-// such as 60x.
+// 500 pods. In its place the viewers get a view of 512 CPUs and 500 workloads, of which all are busy and change, or a
+// tenth: the files of the agent are plain, so that its own view changes little. The agent's loop does not run, so the
+// arm without viewers is the process alone. The difference from that arm is the cost of the viewers. -benchtime sets the
+// seconds of an arm, such as 60x.
 func BenchmarkWatched(b *testing.B) {
 	n := newNodeOf(b, 500, 50)
 	n.begins(b, costs{})
-	v, moments, second := &viewer{agent: n.controls}, [2]*view.View{large.View(b, 0), large.View(b, 1)}, 0
+	var moments atomic.Pointer[[2]*view.View]
+	v, second := &viewer{agent: n.controls}, 0
 	server := httptest.NewServer(web.NewNode(func() (*view.View, error) {
 		if _, err := v.look(); err != nil {
 			return nil, err
 		}
 		second++
-		return moments[second%len(moments)], nil
+		return moments.Load()[second%2], nil
 	}, slog.New(slog.DiscardHandler)).Handler())
 	defer server.Close()
-	for _, number := range []int{0, 1, viewers} {
-		b.Run(fmt.Sprintf("viewers=%d", number), func(b *testing.B) {
-			if number > 0 {
-				defer follow(b, server.URL, number)()
+	for _, arm := range []struct{ viewers, busy int }{
+		{0, 0}, {1, large.Workloads}, {viewers, large.Workloads}, {1, large.Workloads / 10}, {viewers, large.Workloads / 10},
+	} {
+		b.Run(fmt.Sprintf("viewers=%d/busy=%d", arm.viewers, arm.busy), func(b *testing.B) {
+			moments.Store(&[2]*view.View{large.View(b, 0, arm.busy), large.View(b, 1, arm.busy)})
+			if arm.viewers > 0 {
+				defer follow(b, server.URL, arm.viewers)()
 			}
 			var most float64
 			began, before := time.Now(), cpuTime(b)

@@ -28,7 +28,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	t.Run("web", func(t *testing.T) { interrupted(t, []string{"web", "--replay", silentFile(t)}, silent) })
 	t.Run("large", func(t *testing.T) {
-		interrupted(t, []string{"simulate", "-f", "-"}, strings.NewReader(large(200, 20_000)))
+		interrupted(t, []string{"simulate", "-f", "-"}, strings.NewReader(largeCluster(200, 20_000)))
 	})
 }
 
@@ -67,8 +67,8 @@ func interrupted(t *testing.T, args []string, in io.Reader) {
 	}
 }
 
-// large returns a cluster whose simulation lasts many seconds.
-func large(nodes, pods int) string {
+// largeCluster returns a cluster whose simulation lasts many seconds.
+func largeCluster(nodes, pods int) string {
 	var b strings.Builder
 	for i := range nodes {
 		fmt.Fprintf(&b, "---\n{apiVersion: berth.dev/v1alpha1, kind: NodeTopology, metadata: {name: n%d}, spec: {online: 0-31, "+
