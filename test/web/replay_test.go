@@ -4,16 +4,26 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
+	"image/png"
 	"log/slog"
 	"net"
+	"os"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/berth-project/berth/internal/agent/web"
 )
 
-// TestReplay checks that keys play a recording, stop it, and go to any of its moments.
+// pictureFile is the picture of docs/web.md, which TestReplay writes if update is set.
+const pictureFile = "../../docs/pictures/page.png"
+
+var update = flag.Bool("update", false, "write "+pictureFile)
+
+// TestReplay checks that keys play a recording, stop it, and go to any of its moments. It can write the picture of the
+// pages, which shows a recording, so that it needs no host.
 func TestReplay(t *testing.T) {
 	n := shop(t)
 	var lines bytes.Buffer
@@ -53,8 +63,37 @@ func TestReplay(t *testing.T) {
 	p.until(`document.getElementById('moment').value.endsWith(', 20 of 20') && document.getElementById('play').textContent === 'Play'`)
 	p.choose("batch/reports-1/app")
 	takePicture(t, p, "replay")
+	if *update {
+		p.like("light", 1200, 900)
+		text, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+		if err == nil {
+			err = os.WriteFile(pictureFile, text, 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPictureOfThePages checks that the picture of the pages is one of a page. Its pixels depend on the browser, so they
+// are not compared.
+func TestPictureOfThePages(t *testing.T) {
+	text, err := os.ReadFile(pictureFile)
+	if err != nil {
+		t.Fatalf("%v; go test -run TestReplay -update . writes it", err)
+	}
+	drawn, err := png.DecodeConfig(bytes.NewReader(text))
+	if err != nil || drawn.Width != 1200 || drawn.Height != 900 {
+		t.Errorf("%+v, %v", drawn, err)
+	}
+	if n := colours(t, text); n < 10 {
+		t.Errorf("it has %d colours", n)
+	}
+	if len(text) > 400_000 {
+		t.Errorf("it has %d bytes", len(text))
 	}
 }

@@ -82,6 +82,14 @@ func takePicture(t *testing.T, p *tab, name string) {
 	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if n := colours(t, text); n < 10 {
+		t.Errorf("%s has %d colours", name, n)
+	}
+}
+
+// colours returns how many colours a PNG image has, in a grid of its pixels.
+func colours(t *testing.T, text []byte) int {
+	t.Helper()
 	image, err := png.Decode(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +100,5 @@ func takePicture(t *testing.T, p *tab, name string) {
 			seen[image.At(x, y)] = true
 		}
 	}
-	if len(seen) < 10 {
-		t.Errorf("%s has %d colours", name, len(seen))
-	}
+	return len(seen)
 }
