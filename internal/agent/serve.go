@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,15 +45,9 @@ func (c *controller) serve(ctx context.Context, w *window.Window) error {
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
-	node := web.NewNode((&viewer{agent: c}).look, c.opts.Log).With(c.windows.past)
-	ctx, end := context.WithCancel(ctx)
-	var forgetting sync.WaitGroup
-	defer forgetting.Wait()
-	defer end()
-	forgetting.Go(func() { node.Forget(ctx) })
 	return w.Serve(ctx, window.Answers{
 		Healthy: c.healthy, Ready: c.unready, Metrics: registry, Listens: c.listens,
-		Views: node.Handler(), Review: c.cluster.connected.review(),
+		Views: web.NewNode((&viewer{agent: c}).look, c.opts.Log).With(c.windows.past).Handler(), Review: c.cluster.connected.review(),
 		Queries: query.New(c.windows.past, c.opts.Log).Handler(),
 	})
 }

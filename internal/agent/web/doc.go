@@ -3,8 +3,8 @@
 // minutes (/api/v1/history), and with the page at any other path.
 //
 // All viewers share each view. A view is made once a second for streams, at most five times a second in all, and not at
-// all without viewers; Forget removes the last view. A viewer that accepts no data for a few seconds is dropped. There
-// are at most a hundred viewers.
+// all without viewers. The last view leaves the memory soon after the last viewer. A viewer that accepts no data for a
+// few seconds is dropped. There are at most a hundred viewers.
 //
 // The page is in the program: plain modules and a style sheet, without a build step and without third-party code or
 // files. It asks only this server, writes nothing, and puts texts of tenants into the document as text. A Recording

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,8 +36,6 @@ type Live[V any] struct {
 	// past is nil without a history. reads has one slot for each concurrent answer from it.
 	past  Past
 	reads chan struct{}
-	// stored wakes Forget after a view was made, and after the last viewer left.
-	stored chan struct{}
 
 	mu      sync.Mutex
 	viewers int
@@ -67,15 +64,12 @@ func (m *moment[V]) line() (text []byte, err error) {
 
 // NewNode shows the present views that look returns. No code may change a view afterwards.
 func NewNode(look func() (*view.View, error), log *slog.Logger) *Live[view.View] {
-	return &Live[view.View]{
-		look: look, delta: (*view.View).Since, page: nodePage, log: log,
-		reads: make(chan struct{}, mostReads), stored: make(chan struct{}, 1),
-	}
+	return &Live[view.View]{look: look, delta: (*view.View).Since, page: nodePage, log: log, reads: make(chan struct{}, mostReads)}
 }
 
 // NewCluster is NewNode for a cluster. Its page links to nodes/NAME/ of each node.
 func NewCluster(look func() (*view.Cluster, error), log *slog.Logger) *Live[view.Cluster] {
-	return &Live[view.Cluster]{look: look, delta: (*view.Cluster).Since, page: clusterPage, log: log, stored: make(chan struct{}, 1)}
+	return &Live[view.Cluster]{look: look, delta: (*view.Cluster).Since, page: clusterPage, log: log}
 }
 
 // Handler returns the handler for the page and its data.
@@ -121,38 +115,15 @@ func (n *Live[V]) made() (*moment[V], error) {
 		return nil, err
 	}
 	n.now = &moment[V]{view: v, at: time.Now()}
-	n.wake()
+	n.forgetLater()
 	return n.now, nil
 }
 
-// wake has Forget look at the stored view once more.
-func (n *Live[V]) wake() {
-	select {
-	case n.stored <- struct{}{}:
-	default: // a wake is pending
-	}
-}
+// forgetLater removes the stored view in a while, unless a viewer needs it then. A view of a large node has megabytes. A
+// view that was removed at once would be made again for the next request.
+func (n *Live[V]) forgetLater() { time.AfterFunc(madeEvery, n.forget) }
 
-// Forget removes the stored view soon after the last viewer left, or after a single request, until ctx ends. A view of
-// a large node has megabytes. It does not remove a view at once, because the next request would make another.
-func (n *Live[V]) Forget(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.stored:
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(madeEvery):
-		}
-		n.forget()
-	}
-}
-
-// forget removes the stored view if it has no viewer and is old. A younger view has a pending wake: made wakes Forget
-// after it stored the view.
+// forget removes the stored view if it has no viewer and is old. A younger view has a timer of its own.
 func (n *Live[V]) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -181,7 +152,7 @@ func (n *Live[V]) leave() {
 	defer n.mu.Unlock()
 	if n.viewers--; n.viewers == 0 {
 		n.shown, n.lines = nil, nil // an agent without viewers stores no line
-		n.wake()
+		n.forgetLater()
 	}
 }
 

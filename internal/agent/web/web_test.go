@@ -195,9 +195,6 @@ func TestViewIsForgotten(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &host{}
 				n := NewNode(h.look, quiet())
-				ctx, end := context.WithCancel(t.Context())
-				var forgetting sync.WaitGroup
-				forgetting.Go(func() { n.Forget(ctx) })
 				for range 100 {
 					ask(t, n.Handler())
 					time.Sleep(10 * time.Millisecond)
@@ -211,8 +208,6 @@ func TestViewIsForgotten(t *testing.T) {
 					t.Error("it has a view, although no program asked for a while")
 				}
 				n.mu.Unlock()
-				end()
-				forgetting.Wait()
 			})
 		})
 	}
