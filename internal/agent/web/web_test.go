@@ -202,6 +202,9 @@ func TestViewIsForgotten(t *testing.T) {
 				if looks := h.looks.Load(); looks > 5 {
 					t.Errorf("%d looks within a second", looks)
 				}
+				v := watch(t, n.Handler())
+				time.Sleep(2 * madeEvery) // its only view has become old
+				v.leave()
 				time.Sleep(2 * madeEvery)
 				n.mu.Lock()
 				if n.now != nil || n.shown != nil || n.lines != nil {
