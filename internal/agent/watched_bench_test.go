@@ -40,18 +40,17 @@ func BenchmarkWatched(b *testing.B) {
 		{0, 0}, {1, large.Workloads}, {viewers, large.Workloads}, {1, large.Workloads / 10}, {viewers, large.Workloads / 10},
 	} {
 		b.Run(fmt.Sprintf("viewers=%d/busy=%d", arm.viewers, arm.busy), func(b *testing.B) {
-			moments.Store(nil)
 			if arm.viewers > 0 { // the two views in memory are a part of the cost of viewers
 				moments.Store(&[2]*view.View{large.View(b, 0, arm.busy), large.View(b, 1, arm.busy)})
 			}
 			debug.FreeOSMemory() // of the arm before
-			for range 50 { // garbage, as an agent has whose loop runs
+			if arm.viewers > 0 {
+				defer follow(b, server.URL, arm.viewers)()
+			}
+			for range 200 { // garbage, as an agent has whose loop runs
 				if _, err := v.look(); err != nil {
 					b.Fatal(err)
 				}
-			}
-			if arm.viewers > 0 {
-				defer follow(b, server.URL, arm.viewers)()
 			}
 			var most float64
 			began, before := time.Now(), cpuTime(b)
