@@ -93,7 +93,7 @@ func TestPictureOfThePages(t *testing.T) {
 	if n := colours(t, text); n < 10 {
 		t.Errorf("it has %d colours", n)
 	}
-	if len(text) > 400_000 {
+	if len(text) > 300_000 {
 		t.Errorf("it has %d bytes", len(text))
 	}
 }
