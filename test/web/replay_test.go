@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"image"
+	"image/draw"
 	"image/png"
 	"log/slog"
 	"net"
@@ -17,8 +19,12 @@ import (
 	"github.com/berth-project/berth/internal/agent/web"
 )
 
-// pictureFile is the picture of docs/web.md, which TestReplay writes if update is set.
-const pictureFile = "../../docs/pictures/page.png"
+const (
+	// pictureFile is the picture of docs/web.md, which TestReplay writes if update is set.
+	pictureFile = "../../docs/pictures/page.png"
+	// The picture is wide enough for the names of the workloads, and high enough for all workloads.
+	pictureWidth, pictureHeight = 1440, 1160
+)
 
 var update = flag.Bool("update", false, "write "+pictureFile)
 
@@ -64,18 +70,37 @@ func TestReplay(t *testing.T) {
 	p.choose("batch/reports-1/app")
 	takePicture(t, p, "replay")
 	if *update {
-		p.like("light", 1200, 900)
-		text, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-		if err == nil {
-			err = os.WriteFile(pictureFile, text, 0o644)
-		}
-		if err != nil {
-			t.Error(err)
-		}
+		writePicture(t, p)
 	}
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// writePicture writes the top of the page. The browser shows the whole page, so that the player at the bottom of the
+// screen covers none of it.
+func writePicture(t *testing.T, p *tab) {
+	t.Helper()
+	p.like("light", pictureWidth, 900)
+	p.like("light", pictureWidth, int64(eval[float64](p, `document.documentElement.scrollHeight`)))
+	p.until(`(scrollTo(0, 0), scrollY === 0)`)
+	text, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := png.Decode(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := image.NewRGBA(image.Rect(0, 0, pictureWidth, pictureHeight))
+	draw.Draw(top, top.Bounds(), whole, image.Point{}, draw.Src)
+	var out bytes.Buffer
+	if err := png.Encode(&out, top); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(pictureFile, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -87,7 +112,7 @@ func TestPictureOfThePages(t *testing.T) {
 		t.Fatalf("%v; go test -run TestReplay -update . writes it", err)
 	}
 	drawn, err := png.DecodeConfig(bytes.NewReader(text))
-	if err != nil || drawn.Width != 1200 || drawn.Height != 900 {
+	if err != nil || drawn.Width != pictureWidth || drawn.Height != pictureHeight {
 		t.Errorf("%+v, %v", drawn, err)
 	}
 	if n := colours(t, text); n < 10 {
