@@ -42,6 +42,7 @@ func TestNoTemplateEngine(t *testing.T) {
 	}
 	list := exec.CommandContext(t.Context(), "go", append(append([]string{"list", "-deps"}, compiling...), "./cmd/berth")...)
 	list.Dir = root
+	list.Env = append(os.Environ(), "GOFLAGS=") // else flags that the Makefile has lost could come from there
 	var said strings.Builder
 	list.Stderr = &said
 	text, err := list.Output()
