@@ -32,7 +32,7 @@ func newFullNode(b *testing.B) *fullNode {
 	return newNodeOf(b, 250, 25)
 }
 
-// newNodeOf is newFullNode with this many pods. The first pod of each apart pods has four CPUs of its own.
+// newNodeOf is newFullNode with this many pods. Each pod whose number is a multiple of apart has four CPUs of its own.
 func newNodeOf(b *testing.B, pods, apart int) *fullNode {
 	b.Helper()
 	n := &fullNode{machine: newMachine(b), all: nri.Event{Kind: nri.Synchronize}}

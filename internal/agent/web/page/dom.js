@@ -18,7 +18,10 @@ export function draw(tag, attributes = {}, ...children) {
   return element;
 }
 
-/** write sets a text, if it is another one, or elements had its letters: what stays is not drawn again. */
+/**
+ * write sets a text unless the element has it already: the browser does not draw an unchanged text
+ * again. It replaces elements in the element even if their text is the same.
+ */
 export function write(element, text) {
   if (element.textContent !== text || element.firstElementChild) element.textContent = text;
 }
