@@ -34,7 +34,8 @@ type Follower struct {
 	stream *stream   // nil for none
 }
 
-// NewFollower returns a Follower of the streams that open returns. A stream must end with the context of its opening.
+// NewFollower returns a Follower of the streams that open returns. A stream must end with the context of its opening. If
+// the context ends first, the error of open should name what did not answer, and wrap the cause of the context.
 func NewFollower(open func(context.Context) (io.ReadCloser, error)) *Follower {
 	return &Follower{open: open, line: longestLine, total: longestStream}
 }
@@ -90,8 +91,8 @@ func begin(ctx context.Context, open func(context.Context) (io.ReadCloser, error
 	defer late.Stop()
 	body, err := open(ctx)
 	if err != nil {
-		if errors.Is(context.Cause(ctx), ErrSilent) {
-			err = fmt.Errorf("%w: %w", ErrSilent, err) // perhaps the API server is, and not the agent
+		if errors.Is(context.Cause(ctx), ErrSilent) && !errors.Is(err, ErrSilent) {
+			err = fmt.Errorf("%w: %w", ErrSilent, err)
 		}
 		end(nil)
 		return nil, err

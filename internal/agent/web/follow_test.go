@@ -86,24 +86,26 @@ func TestFollowerOfSilentAgent(t *testing.T) {
 		for name, test := range map[string]struct {
 			open func(context.Context) (io.ReadCloser, error)
 			want time.Duration
+			says string
 		}{
 			"no stream": {func(ctx context.Context) (io.ReadCloser, error) {
 				<-ctx.Done()
+				return nil, fmt.Errorf("open: %w", context.Cause(ctx))
+			}, opening, "open: the agent is silent"},
+			"no stream without a cause": {func(ctx context.Context) (io.ReadCloser, error) {
+				<-ctx.Done()
 				return nil, fmt.Errorf("open: %w", ctx.Err())
-			}, opening},
-			"no line": {piped(func(ctx context.Context, _ *io.PipeWriter) { <-ctx.Done() }), silence},
+			}, opening, "the agent is silent: open: context canceled"},
+			"no line": {piped(func(ctx context.Context, _ *io.PipeWriter) { <-ctx.Done() }), silence, "the agent is silent"},
 			"half a line": {piped(func(ctx context.Context, out *io.PipeWriter) {
 				_, _ = io.WriteString(out, `{"v":1`)
 				<-ctx.Done()
-			}), silence},
+			}), silence, "the agent is silent"},
 		} {
 			began := time.Now()
 			v, err := NewFollower(test.open).Next(t.Context())
-			if passed := time.Since(began); v != nil || !errors.Is(err, ErrSilent) || passed != test.want {
+			if passed := time.Since(began); v != nil || !errors.Is(err, ErrSilent) || passed != test.want || err.Error() != test.says {
 				t.Errorf("%s: %+v after %v: %v", name, v, passed, err)
-			}
-			if name == "no stream" && !strings.Contains(fmt.Sprint(err), "open: ") {
-				t.Errorf("%s: %v, and not who did not answer", name, err)
 			}
 		}
 	})

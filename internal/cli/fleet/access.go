@@ -60,8 +60,12 @@ func newAccess(cfg *rest.Config) (*access, error) {
 }
 
 // dial opens a connection to the agent that now runs on a node. An agent that was replaced while its page is open is
-// another pod.
-func (a *access) dial(ctx context.Context, node string) (net.Conn, error) {
+// another pod. Dial calls at with each step that begins, and in the end with the step that follows. Its context ends
+// after answerLimit.
+func (a *access) dial(ctx context.Context, node string, at func(step string)) (net.Conn, error) {
+	ctx, end := context.WithTimeout(ctx, answerLimit)
+	defer end()
+	at("find the agent")
 	pods, err := a.client.Pods(namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: agents, FieldSelector: "spec.nodeName=" + node + ",status.phase=Running",
 	})
@@ -70,7 +74,12 @@ func (a *access) dial(ctx context.Context, node string) (net.Conn, error) {
 	}
 	for i := range pods.Items {
 		if agent := &pods.Items[i]; agent.DeletionTimestamp == nil {
-			return a.dialer.dial(agent.Name, portOf(agent))
+			at("port-forward to " + agent.Name)
+			conn, err := a.dialer.dial(ctx, agent.Name, portOf(agent))
+			if err == nil {
+				at("answer of the agent")
+			}
+			return conn, err
 		}
 	}
 	return nil, ErrNoAgent

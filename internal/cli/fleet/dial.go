@@ -1,11 +1,13 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"os"
 	"strconv"
@@ -34,9 +36,11 @@ func newDialer(cfg *rest.Config) (dialer, error) {
 	return dialer{config: cfg, base: base}, nil
 }
 
-// dial opens a connection. If the API server forbids it, dial returns that error.
-func (d dialer) dial(pod, port string) (net.Conn, error) {
-	way, err := d.way(d.base.JoinPath("api/v1/namespaces", namespace, "pods", pod, "portforward"))
+// dial opens a connection. If the API server forbids it, dial returns that error. The end of ctx ends the attempt: it
+// closes a WebSocket that has no answer yet, but SPDY without a WebSocket waits for the API server. An open connection
+// does not end with ctx.
+func (d dialer) dial(ctx context.Context, pod, port string) (net.Conn, error) {
+	way, err := d.way(ctx, d.base.JoinPath("api/v1/namespaces", namespace, "pods", pod, "portforward"))
 	if err != nil {
 		return nil, err
 	}
@@ -55,18 +59,37 @@ func (d dialer) dial(pod, port string) (net.Conn, error) {
 }
 
 // way returns the dialer of kubectl port-forward: a WebSocket, or SPDY where a proxy or the server does not support
-// one.
-func (d dialer) way(to *url.URL) (httpstream.Dialer, error) {
-	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(to, d.config)
+// one. Its attempts end with ctx.
+func (d dialer) way(ctx context.Context, to *url.URL) (httpstream.Dialer, error) {
+	config := rest.CopyConfig(d.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return attempts{ctx, next} })
+	socket, err := portforward.NewSPDYOverWebsocketDialerForStreaming(to, config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to, err)
 	}
-	transport, upgrader, err := spdy.RoundTripperFor(d.config)
+	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to, err)
 	}
 	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, to)
 	return portforward.NewFallbackDialerForStreaming(socket, plain, noSocket), nil
+}
+
+// attempts sends the requests of the dialers, which have no context, with one.
+type attempts struct {
+	ctx  context.Context //nolint:containedctx // it lives as long as one call of dial
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper. A WebSocket needs the trace: its dialer uses the context only until it sends
+// the request.
+func (a attempts) RoundTrip(r *http.Request) (*http.Response, error) {
+	keep := func() bool { return true }
+	defer func() { keep() }()
+	ctx := httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		keep = context.AfterFunc(a.ctx, func() { _ = got.Conn.Close() })
+	}})
+	return a.next.RoundTrip(r.WithContext(ctx)) //nolint:wrapcheck // dial wraps it
 }
 
 // noSocket reports whether the WebSocket itself failed. If a right is missing, a connection without a WebSocket would

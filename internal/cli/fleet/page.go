@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -70,9 +71,7 @@ func (p *Page) Past(ctx context.Context, workload string, seconds, step int) ([]
 
 // Stream requests a stream of the node's view from the agent, until ctx ends. The caller closes the stream.
 func (p *Page) Stream(ctx context.Context) (io.ReadCloser, error) {
-	transport := p.transport()
-	transport.DisableKeepAlives = true // the connection ends with the stream
-	answer, err := p.request(ctx, transport, window.StreamPath)
+	answer, err := p.request(ctx, window.StreamPath)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +110,9 @@ func (p *Page) proxy(transport http.RoundTripper) *httputil.ReverseProxy {
 
 // transport sends requests to the agent, with a token.
 func (p *Page) transport() *authorized {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return p.access.dial(ctx, p.node) }
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return p.access.dial(ctx, p.node, func(string) {})
+	}
 	return &authorized{access: p.access, Transport: &http.Transport{DialContext: dial}}
 }
 
@@ -151,9 +152,7 @@ func (finalOnly) Value(any) any { return nil }
 func (p *Page) ask(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	transport := p.transport()
-	defer transport.CloseIdleConnections()
-	answer, err := p.request(ctx, transport, path)
+	answer, err := p.request(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +164,24 @@ func (p *Page) ask(ctx context.Context, path string) ([]byte, error) {
 	return text, nil
 }
 
-// request returns the agent's answer with status 200, whose body the caller closes.
-func (p *Page) request(ctx context.Context, transport http.RoundTripper, path string) (*http.Response, error) {
+// request returns the agent's answer with status 200, whose body the caller closes. The answer has a connection of its
+// own, which ends with it. If ctx ends first, the error names the step that did not end, and wraps the cause.
+func (p *Page) request(ctx context.Context, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+name+path, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}
+	var step atomic.Value // a string
+	step.Store("token of the account " + namespace + "/" + account)
+	transport := p.transport()
+	transport.DisableKeepAlives = true
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { // its own context goes on after ctx
+		return p.access.dial(ctx, p.node, func(next string) { step.Store(next) })
+	}
 	answer, err := transport.RoundTrip(request)
+	if why := context.Cause(ctx); err != nil && why != nil { // the transport does not wait for the error of its dial
+		err = fmt.Errorf("%s: %w", step.Load(), why)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}

@@ -396,6 +396,58 @@ func TestStreamOfNode(t *testing.T) {
 	}
 }
 
+// errTired is the cause of a context's end.
+var errTired = errors.New("tired")
+
+// TestStreamNamesStep checks that a stream that does not open in time names the step without an answer and the cause,
+// and that the request of this step ends too.
+func TestStreamNamesStep(t *testing.T) {
+	for path, want := range map[string]string{
+		tokenPath:         "ask the agent: token of the account berth-system/berth-viewer: tired",
+		agentsPath:        "ask the agent: find the agent: tired",
+		forwardPath:       "ask the agent: port-forward to agent: tired",
+		window.StreamPath: "ask the agent: answer of the agent: tired",
+	} {
+		t.Run(path, func(t *testing.T) {
+			asked, gone := make(chan struct{}), make(chan struct{})
+			hang := func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path != path {
+						next.ServeHTTP(w, r)
+						return
+					}
+					_, _ = io.Copy(io.Discard, r.Body) // after it, the server notices a client that leaves
+					close(asked)
+					<-r.Context().Done()
+					close(gone)
+				})
+			}
+			s := serve(t)
+			agent := httptest.NewServer(hang(http.NotFoundHandler()))
+			t.Cleanup(agent.Close)
+			s.forward(t, agent)
+			s.Config.Handler = hang(s.Config.Handler)
+			c, err := follow(t, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, _ := c.Node("node-a")
+			ctx, end := context.WithCancelCause(t.Context())
+			answer := make(chan error, 1)
+			go func() {
+				_, err := page.Stream(ctx)
+				answer <- err
+			}()
+			<-asked
+			end(errTired)
+			if err := <-answer; !errors.Is(err, errTired) || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			<-gone
+		})
+	}
+}
+
 // TestViewOfNode checks that top requests one view from the agent.
 func TestViewOfNode(t *testing.T) {
 	s := serve(t)
