@@ -4,6 +4,7 @@ package large
 import (
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,8 +64,9 @@ func View(t testing.TB, moment, busy int) *view.View {
 	return v
 }
 
-// machine returns a machine with one NUMA node and 32 L3 domains.
-func machine() *topology.Topology {
+// machine returns a machine with one NUMA node and 32 L3 domains. All views share it as those of an agent do: Since
+// compares machines only if their pointers differ.
+var machine = sync.OnceValue(func() *topology.Topology {
 	m := &topology.Topology{}
 	for core := range cores {
 		cpus := cpuset.Set{}.Add(core).Add(core + cores)
@@ -73,4 +75,4 @@ func machine() *topology.Topology {
 	}
 	m.Nodes = []topology.Node{{CPUs: m.Online, Distances: []int{10}}}
 	return m
-}
+})
