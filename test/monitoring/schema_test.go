@@ -25,9 +25,16 @@ func dashboardRule() rule {
 		"uid": length(8, 40), "title": is[string], "description": is[string], "tags": list(is[string]), "timezone": is[string],
 		"editable": is[bool], "graphTooltip": whole(0, 2), "refresh": is[string], "schemaVersion": whole(1, math.MaxInt32), "version": whole(0, math.MaxInt32),
 		"time":        object([]string{"from", "to"}, map[string]rule{"from": is[string], "to": is[string]}),
-		"annotations": object(nil, map[string]rule{"list": list(object(nil, nil))}),
+		"annotations": object(nil, map[string]rule{"list": list(annotationRule())}),
 		"templating":  object(nil, map[string]rule{"list": list(variableRule())}),
 		"panels":      list(panelRule()),
+	})
+}
+
+func annotationRule() rule {
+	return object([]string{"name", "datasource", "enable", "iconColor"}, map[string]rule{
+		"name": is[string], "datasource": sourceRule(), "enable": is[bool], "hide": is[bool], "iconColor": is[string], "type": is[string],
+		"builtIn": is[float64],
 	})
 }
 
@@ -83,7 +90,10 @@ func fieldsRule() rule {
 		"defaults": object(nil, map[string]rule{
 			"unit": is[string], "decimals": is[float64], "min": is[float64], "max": is[float64], "displayName": is[string], "noValue": is[string],
 		}),
-		"overrides": list(object([]string{"matcher", "properties"}, nil)),
+		"overrides": list(object([]string{"matcher", "properties"}, map[string]rule{
+			"matcher":    object([]string{"id"}, map[string]rule{"id": is[string], "options": anything}),
+			"properties": list(object([]string{"id"}, map[string]rule{"id": is[string], "value": anything})),
+		})),
 	})
 }
 
@@ -97,6 +107,9 @@ func statRule() rule {
 		}),
 	})
 }
+
+// anything is the rule of a value that the schema leaves open.
+func anything(string, any) []string { return nil }
 
 // is is the rule that a value has a type.
 func is[T any](at string, value any) []string {
@@ -193,8 +206,11 @@ func object(required []string, fields map[string]rule) rule {
 func TestDashboardsFollowTheSchema(t *testing.T) {
 	tree := os.DirFS(root)
 	names, err := fs.Glob(tree, dashboardFiles)
-	if err != nil || len(names) != 4 {
-		t.Fatalf("%d dashboards, %v", len(names), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(names) != 4 {
+		t.Fatalf("%d dashboards, want 4: %q", len(names), names)
 	}
 	for _, name := range names {
 		text, err := fs.ReadFile(tree, name)
@@ -219,10 +235,10 @@ func faults(t *testing.T, text string) []string {
 
 // TestSchemaFindsFaults changes a dashboard that follows the rules, and expects a fault at the place of each change.
 func TestSchemaFindsFaults(t *testing.T) {
-	const right = `{"uid":"berth-test","schemaVersion":39,"annotations":{"list":[]},"time":{"from":"now-1h","to":"now"},
+	const right = `{"uid":"berth-test","schemaVersion":39,"annotations":{"list":[{"name":"n","datasource":{"type":"prometheus"},"enable":true,"iconColor":"red"}]},"time":{"from":"now-1h","to":"now"},
 "templating":{"list":[{"type":"query","name":"node","query":{"query":"q"},"refresh":2,"current":{"text":"All","value":["a"]}}]},
 "panels":[{"type":"stat","gridPos":{"h":4,"w":6,"x":0,"y":0},"targets":[{"expr":"up","format":"table"}],
-"fieldConfig":{"defaults":{"unit":"s","min":0},"overrides":[]},"options":{"colorMode":"none","reduceOptions":{"calcs":["last"]}}}]}`
+"fieldConfig":{"defaults":{"unit":"s","min":0},"overrides":[{"matcher":{"id":"byName","options":"a"},"properties":[{"id":"unit","value":"s"}]}]},"options":{"colorMode":"none","reduceOptions":{"calcs":["last"]}}}]}`
 	if found := faults(t, right); len(found) > 0 {
 		t.Fatalf("%q", found)
 	}
@@ -233,7 +249,8 @@ func TestSchemaFindsFaults(t *testing.T) {
 		{`"uid":"berth-test"`, `"uid":"short"`, "dashboard.uid: "},
 		{`"uid":"berth-test"`, `"uid":"berth-test","rows":[]`, "dashboard: the schema has no field rows"},
 		{`"to":"now"`, `"until":"now"`, "dashboard.time: has no to"},
-		{`"annotations":{"list":[]}`, `"annotations":[]`, "dashboard.annotations: "},
+		{`"enable":true,`, ``, "dashboard.annotations.list[0]: has no enable"},
+		{`"iconColor":"red"`, `"iconColor":"red","color":"red"`, "dashboard.annotations.list[0]: the schema has no field color"},
 		{`"type":"query"`, `"type":"list"`, "dashboard.templating.list[0].type: "},
 		{`"query":{"query":"q"}`, `"query":["q"]`, "dashboard.templating.list[0].query: "},
 		{`"refresh":2`, `"refresh":3`, "dashboard.templating.list[0].refresh: "},
@@ -243,7 +260,9 @@ func TestSchemaFindsFaults(t *testing.T) {
 		{`,"y":0`, ``, "dashboard.panels[0].gridPos: has no y"},
 		{`"expr":"up"`, `"query":"up"`, "dashboard.panels[0].targets[0]: has no expr"},
 		{`"format":"table"`, `"format":"csv"`, "dashboard.panels[0].targets[0].format: "},
-		{`,"overrides":[]`, ``, "dashboard.panels[0].fieldConfig: has no overrides"},
+		{`"overrides":[`, `"override":[`, "dashboard.panels[0].fieldConfig: has no overrides"},
+		{`"matcher":{"id":"byName",`, `"matcher":{`, "dashboard.panels[0].fieldConfig.overrides[0].matcher: has no id"},
+		{`"properties":[{"id":"unit"`, `"properties":[{"id":1`, "dashboard.panels[0].fieldConfig.overrides[0].properties[0].id: "},
 		{`"unit":"s"`, `"units":"s"`, "dashboard.panels[0].fieldConfig.defaults: the schema has no field units"},
 		{`"min":0`, `"min":"0"`, "dashboard.panels[0].fieldConfig.defaults.min: "},
 		{`"colorMode":"none"`, `"colorMode":"off"`, "dashboard.panels[0].options.colorMode: "},
