@@ -30,24 +30,24 @@ func main() {
 	}
 }
 
-// build returns the image of an argument ARCHITECTURE=FILE, if it is small enough to ship.
-func build(release image.Release, name, arg string) (v1.Image, error) {
+// build returns the image of an argument ARCHITECTURE=FILE, if it is small enough to ship, and its architecture.
+func build(release image.Release, name, arg string) (made v1.Image, architecture string, err error) {
 	architecture, file, ok := strings.Cut(arg, "=")
 	if !ok {
-		return nil, fmt.Errorf("argument %q: %w", arg, errUsage)
+		return nil, "", fmt.Errorf("argument %q: %w", arg, errUsage)
 	}
 	binary, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read program: %w", err)
+		return nil, "", fmt.Errorf("read program: %w", err)
 	}
-	made, err := release.Image(name, architecture, binary)
+	made, err = release.Image(name, architecture, binary)
 	if err == nil {
 		err = image.CheckSize(int64(len(binary)), made)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}
-	return made, nil
+	return made, architecture, nil
 }
 
 func run(out io.Writer, args []string) error {
@@ -63,7 +63,7 @@ func run(out io.Writer, args []string) error {
 	var images []v1.Image
 	var digests strings.Builder
 	for _, arg := range args[fixed:] {
-		made, err := build(release, name, arg)
+		made, architecture, err := build(release, name, arg)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,6 @@ func run(out io.Writer, args []string) error {
 		if err != nil {
 			return fmt.Errorf("digest of %s: %w", arg, err)
 		}
-		architecture, _, _ := strings.Cut(arg, "=")
 		fmt.Fprintf(&digests, "%s %v\n", architecture, digest)
 		images = append(images, made)
 	}
