@@ -115,7 +115,9 @@ func (n *Live[V]) made() (*moment[V], error) {
 		return nil, err
 	}
 	n.now = &moment[V]{view: v, at: time.Now()}
-	n.forgetLater()
+	if n.viewers == 0 {
+		n.forgetLater()
+	}
 	return n.now, nil
 }
 
@@ -159,7 +161,7 @@ func (n *Live[V]) leave() {
 // stream sends a view, and then changes, until the viewer goes away or is too slow.
 func (n *Live[V]) stream(w http.ResponseWriter, r *http.Request) {
 	if err := n.enter(); err != nil {
-		w.Header().Set("Retry-After", "5") // the page and berth top wait as long
+		w.Header().Set("Retry-After", "5") // for other clients: the page and berth top wait 1 s at first, and 5 s at most
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
