@@ -14,8 +14,8 @@ import (
 
 // The stock kernel that the tests boot, pinned so that two runs of one commit boot the same kernel.
 const (
-	pinnedName    = "linux-image-6.1.0-56-cloud-amd64"
-	pinnedVersion = "6.1.192-2"
+	pinnedName    = "linux-image-6.1.0-57-cloud-amd64"
+	pinnedVersion = "6.1.192-3"
 )
 
 // Distro returns the stock kernel of the distribution: the image from a package that it downloads and does not install.

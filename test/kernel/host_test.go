@@ -16,7 +16,7 @@ func TestVersionsCompareAsNumbers(t *testing.T) {
 		t.Errorf("not in order: %v", sorted)
 	}
 	for name, want := range map[string]string{
-		"linux-image-6.1.0-56-cloud-amd64": "6.1",
+		"linux-image-6.1.0-57-cloud-amd64": "6.1",
 		"linux-source-6.12":                "6.12",
 		"linux-source-6.8.0":               "6.8",
 	} {

@@ -26,7 +26,7 @@ func compareVersions(a, b string) int {
 	return cmp.Or(slices.Compare(numbers(a), numbers(b)), cmp.Compare(a, b))
 }
 
-// series returns the first two numbers of a name: "linux-image-6.1.0-56-cloud-amd64" gives "6.1".
+// series returns the first two numbers of a name: "linux-image-6.1.0-57-cloud-amd64" gives "6.1".
 func series(name string) string {
 	n := append(numbers(name), 0, 0)
 	return strconv.Itoa(n[0]) + "." + strconv.Itoa(n[1])
