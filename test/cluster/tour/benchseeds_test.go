@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +20,7 @@ import (
 
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/seeds"
+	"github.com/berth-project/berth/test/patience"
 )
 
 // TestSeedPods runs each arm of the documents' experiments once, with pods of the cluster. Each arm is in force and has
@@ -101,7 +108,7 @@ func (s *second) redis(t *testing.T) {
 	s.arms(t, "redis", opened)
 }
 
-// arms runs each arm of an experiment once, and closes it. The figures of an emulated machine mean nothing.
+// arms runs each arm of an experiment, and closes it. The figures of an emulated machine mean nothing.
 func (s *second) arms(t *testing.T, name string, opened seeds.Opened) {
 	t.Helper()
 	for _, e := range seeds.Experiments() {
@@ -109,14 +116,9 @@ func (s *second) arms(t *testing.T, name string, opened seeds.Opened) {
 			continue
 		}
 		for _, arm := range e.Arms {
-			v, err := opened.Run(t.Context(), seeds.Arm{Experiment: e.Name, Name: arm, Duration: time.Second})
-			if err != nil || len(v.Of) == 0 {
+			v, err := figures(t.Context(), opened, seeds.Arm{Experiment: e.Name, Name: arm})
+			if err != nil {
 				t.Errorf("arm %s: %+v, %v", arm, v, err)
-			}
-			for figure, value := range v.Of {
-				if value <= 0 {
-					t.Errorf("arm %s: %s is %g", arm, figure, value)
-				}
 			}
 			said := strings.Split(strings.TrimSpace(v.Raw), "\n")
 			t.Log(arm, v.Of, said[0], said[len(said)-1])
@@ -124,5 +126,70 @@ func (s *second) arms(t *testing.T, name string, opened seeds.Opened) {
 	}
 	if err := opened.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// figures runs an arm for a second, and then for longer until each figure is above 0: a slow machine answers no request
+// in a second. It ends with patience.ErrOver if longer loads change nothing. A longer load takes four times as long,
+// because each run also starts a pod.
+func figures(ctx context.Context, opened seeds.Opened, a seeds.Arm) (v seeds.Values, err error) {
+	a.Duration = time.Second
+	over := patience.Until(ctx, settled/4, func() string {
+		if v, err = opened.Run(ctx, a); err != nil {
+			return ""
+		}
+		a.Duration *= 4
+		for _, name := range slices.Sorted(maps.Keys(v.Of)) {
+			if v.Of[name] <= 0 {
+				return fmt.Sprintf("%s is %g", name, v.Of[name])
+			}
+		}
+		if len(v.Of) == 0 {
+			return "there is no figure"
+		}
+		return ""
+	})
+	return v, errors.Join(err, over)
+}
+
+// slow is an experiment of a machine that answers no request before so much load.
+type slow struct {
+	seeds.Opened
+
+	before  time.Duration
+	without error // of each run
+	runs    []time.Duration
+}
+
+func (s *slow) Run(_ context.Context, a seeds.Arm) (seeds.Values, error) {
+	s.runs = append(s.runs, a.Duration)
+	time.Sleep(a.Duration)
+	if s.without != nil {
+		return seeds.Values{}, s.without
+	}
+	requests := max(0, a.Duration-s.before)
+	return seeds.Values{Of: map[string]float64{"mean": 1, "requests": requests.Seconds()}}, nil
+}
+
+// TestFiguresOfASlowMachine uses a fake clock: a load gets longer until there are figures, and ends without progress or
+// with the first error.
+func TestFiguresOfASlowMachine(t *testing.T) {
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		slow
+		want error
+		runs int // 0 for any number
+	}{
+		"fast":   {slow{}, nil, 1},
+		"slow":   {slow{before: 5 * time.Second}, nil, 3},
+		"broken": {slow{without: broken}, broken, 1},
+		"dead":   {slow{before: time.Duration(math.MaxInt64)}, patience.ErrOver, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := figures(t.Context(), &test.slow, seeds.Arm{})
+			if !errors.Is(err, test.want) || test.runs > 0 && len(test.slow.runs) != test.runs {
+				t.Errorf("%s: %v after loads of %v, want %v after %d", name, err, test.slow.runs, test.want, test.runs)
+			}
+		})
 	}
 }
