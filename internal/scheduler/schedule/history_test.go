@@ -99,17 +99,21 @@ func (h *history) step(step int) {
 
 func (h *history) newPod(name string) *v1.Pod {
 	bytes := func(p *v1.Pod) {
-		for name, amounts := range map[v1.ResourceName][]string{
-			v1.ResourceMemory: {"0", "128Mi", "512Mi", "1Gi"}, v1.ResourceHugePagesPrefix + "1Gi": {"0", "0", "9Gi", "25Gi", "40Gi"},
+		for _, of := range []struct { // in this order, so that a seed repeats a history
+			name    v1.ResourceName
+			amounts []string
+		}{
+			{v1.ResourceMemory, []string{"0", "128Mi", "512Mi", "1Gi"}},
+			{v1.ResourceHugePagesPrefix + "1Gi", []string{"0", "0", "9Gi", "25Gi", "40Gi"}},
 		} {
-			amount := resource.MustParse(amounts[h.random.IntN(len(amounts))])
+			amount := resource.MustParse(of.amounts[h.random.IntN(len(of.amounts))])
 			r := &p.Spec.Containers[0].Resources
 			r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
 			if !amount.IsZero() && r.Limits != nil {
-				r.Limits[name] = amount
+				r.Limits[of.name] = amount
 			}
 			if !amount.IsZero() && r.Requests != nil {
-				r.Requests[name] = amount
+				r.Requests[of.name] = amount
 			}
 		}
 	}
