@@ -34,7 +34,9 @@ func (n *Node) confirm(s *alloc.Scratch, o *Occupancy, a *Ask, each []cpuset.Set
 	if !refusal.OK() {
 		return Decision{}, refusal
 	}
-	answer, no := n.allocateThese(s, o, r, cpus)
+	with := *r
+	with.Amounts = n.amounts(o, a)
+	answer, no := n.allocateThese(s, o, &with, cpus)
 	if each == nil {
 		each = slices.Clone(answer.Each)
 	}

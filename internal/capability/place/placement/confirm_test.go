@@ -93,3 +93,23 @@ func TestConfirmEach(t *testing.T) {
 		t.Error("containers that require whole cores may have halves of the same ones")
 	}
 }
+
+// TestWorseWithoutMemory: a pod is worse off in the NUMA node of which another pod has the memory, and not worse off
+// elsewhere in its own.
+func TestWorseWithoutMemory(t *testing.T) {
+	n, o := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 64 * gi}.node(t), placement.Occupancy{}
+	give(&o, n.Machine, memoryPod(t, 50, 0), written("8-9", "1"))
+	n.RequestedMemory = 50 * gi
+	ask := placement.AskOf(memoryPod(t, 20, 0))
+	on := func(cpus string) *placement.Decision {
+		d, no := placement.ConfirmTogether(new(alloc.Scratch), n, &o, &ask, set(t, cpus))
+		if !no.OK() {
+			t.Fatal(no.Detail())
+		}
+		return &d
+	}
+	was := on("0-1")
+	if on("2-3").WorseThan(was, &ask) || !on("10-11").WorseThan(was, &ask) {
+		t.Errorf("in the same node %t, in the other %t", on("2-3").WorseThan(was, &ask), on("10-11").WorseThan(was, &ask))
+	}
+}

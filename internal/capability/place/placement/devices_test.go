@@ -21,6 +21,18 @@ func gpuPod(t testing.TB, cpus, gpus int64, annotations ...string) workload.Pinn
 	return p
 }
 
+// memoryPod returns a pod with two CPUs, memory and GPUs.
+func memoryPod(t testing.TB, gib, gpus int64) workload.Pinning {
+	c := app("app", 2)
+	c.MemoryLimit, c.MemoryRequest = gib*gi, gib*gi
+	p := pinning(t, []workload.Container{c})
+	p.Besides.ScheduledMemory = gib * gi
+	if gpus > 0 {
+		p.Besides.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
+	}
+	return p
+}
+
 // put places a pod and adds it to the node.
 func put(t *testing.T, n *placement.Node, o *placement.Occupancy, p workload.Pinning) placement.Decision {
 	t.Helper()
