@@ -134,7 +134,7 @@ func (c *claimed) on(n *node) *placement.Claims {
 	}
 	var claims placement.Claims
 	for i := range c.wanted {
-		amount := alloc.Amount{Want: c.wanted[i].count, Free: make([]int64, len(t.Nodes))}
+		amount := alloc.Amount{Device: true, Want: c.wanted[i].count, Free: make([]int64, len(t.Nodes))}
 		if c.count(&c.wanted[i], n.name, t, amount.Free) {
 			claims = append(claims, amount)
 		}

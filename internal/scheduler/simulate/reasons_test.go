@@ -95,10 +95,10 @@ func TestDevicesOnPaper(t *testing.T) {
 	if len(all) != 2 || all[0].Containers[0].CPUs != "0-3,8-11" {
 		t.Fatalf("%+v", all)
 	}
-	for i, want := range []string{"", "its NUMA nodes do not have all devices that it requests"} {
+	for i, want := range []string{"", "1 kind of devices that its NUMA nodes do not have in full"} {
 		got := ""
 		for _, reason := range all[i].Why {
-			if reason.Term == "devices" {
+			if reason.Term == "farDevices" {
 				got = reason.Text
 			}
 		}

@@ -207,9 +207,6 @@ func (c *choice) commit(d *demand) Placement {
 	p.Containers = containersOf(decided, c.node.machine.Topology())
 	answer := &c.verdict.decision.Answer
 	p.Why = append(Reasons(c.node.state(), &d.ask, answer), memoryReasons(c.node.machine.Topology(), d, p.Containers)...)
-	if far := c.verdict.decision.FarDevices; far > 0 {
-		p.Why = append(p.Why, Reason{Term: "devices", Value: far, Best: 0, Text: "its NUMA nodes do not have all devices that it requests"})
-	}
 	p.LeftEmpty = LeftEmpty(c.node.machine, answer)
 	p.annotation = decided.Encode()
 	c.node.take(d, p.annotation)

@@ -14,8 +14,9 @@ type Vector struct {
 	// NUMANodes and L3s are how many NUMA nodes and L3 domains the answer touches. A CPU outside all domains touches
 	// none.
 	NUMANodes int
-	// Unheld is how many of Request.Amounts the answer's NUMA nodes together do not have.
-	Unheld int
+	// FarDevices is how many of Request.Amounts of devices the answer's NUMA nodes together do not have, Unheld how many
+	// of the others.
+	FarDevices, Unheld int
 	// OffPreferred is how many of its CPUs are outside Request.PreferNodes, or 0 if no node is preferred.
 	OffPreferred int
 	// Sockets is how many sockets the touched NUMA nodes are in. A node that spans several sockets, or is in none,
@@ -54,6 +55,7 @@ func (v Vector) Compare(o Vector, b Bind, s Strategy) int {
 	}
 	return cmp.Or(
 		cmp.Compare(v.NUMANodes, o.NUMANodes),
+		cmp.Compare(v.FarDevices, o.FarDevices),
 		cmp.Compare(v.Unheld, o.Unheld),
 		cmp.Compare(v.OffPreferred, o.OffPreferred),
 		cmp.Compare(v.Sockets, o.Sockets),

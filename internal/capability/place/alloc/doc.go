@@ -6,8 +6,8 @@
 // The answer is the set of free CPUs with the best Vector, among all sets that the policies of a Request allow. The
 // best Vector has, in this order:
 //
-//   - the fewest NUMA nodes, and nodes that have the memory that the pod needs, in few sockets and dies and near each
-//     other;
+//   - the fewest NUMA nodes, and nodes that have the devices, then the memory, that the pod needs, in few sockets and
+//     dies and near each other;
 //   - the fewest L3 domains;
 //   - whole cores (or many cores);
 //   - the tightest fit.

@@ -3,8 +3,8 @@ package alloc
 // key is a vector packed so that keys compare as numbers: a smaller key is better.
 type key struct{ hi, lo uint64 }
 
-// The fields of a key. hi has the terms that the set of NUMA nodes determines: their number, the amounts that they do
-// not have, CPUs off the preferred nodes, sockets, dies, distance. lo has the terms that the choice within the set
+// The fields of a key. hi has the terms that the set of NUMA nodes determines: their number, the devices and the
+// memory that they do not have, CPUs off the preferred nodes, sockets, dies, distance. lo has the terms that the choice within the set
 // determines: L3 domains, the two core terms, the three terms of free CPUs.
 //
 // Each count is at most 1,024. A broken core has at least two threads, and fewer CPUs stay free than the machine has.
@@ -41,15 +41,26 @@ func (k key) compare(o key) int {
 // nearness describes how near the nodes of a set are to each other.
 type nearness struct{ sockets, dies, distance int }
 
+// missing counts amounts that a set of nodes does not have: kinds of devices, and memory.
+type missing struct{ devices, memory int }
+
+func (m *missing) add(a *Amount) {
+	if a.Device {
+		m.devices++
+	} else {
+		m.memory++
+	}
+}
+
 // setTerms packs the terms that the set of nodes determines.
-func setTerms(nodes, unheld, off int, n nearness) uint64 {
-	first := uint64(nodes)<<heldBits | uint64(unheld)
+func setTerms(nodes int, no missing, off int, n nearness) uint64 {
+	first := (uint64(nodes)<<heldBits|uint64(no.devices))<<heldBits | uint64(no.memory)
 	return (((first<<offBits|uint64(off))<<socketBits|uint64(n.sockets))<<dieBits|uint64(n.dies))<<distanceBits | uint64(n.distance)
 }
 
 // setTerms packs the terms of a set of nodes; distance is the sum of the distances of its pairs.
 func (e *eligible) setTerms(nodes []int, off, distance int) uint64 {
-	return setTerms(len(nodes), e.p.unheld(nodes), off, e.m.near(nodes, distance))
+	return setTerms(len(nodes), e.p.missing(nodes), off, e.m.near(nodes, distance))
 }
 
 // restTerms packs the terms that the choice within the set determines.
@@ -99,7 +110,7 @@ func (p *problem) keyOf(v *Vector) key {
 		c = coreTerms{first: p.n - v.Cores}
 	}
 	return key{
-		setTerms(v.NUMANodes, v.Unheld, v.OffPreferred, nearness{v.Sockets, v.Dies, v.Distance}),
+		setTerms(v.NUMANodes, missing{v.FarDevices, v.Unheld}, v.OffPreferred, nearness{v.Sockets, v.Dies, v.Distance}),
 		p.strategy.restTerms(v.L3s, c, v.FreeL3, v.FreeNUMA, v.FreeSocket),
 	}
 }

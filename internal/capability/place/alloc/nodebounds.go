@@ -78,15 +78,15 @@ func (ns *nodeSearch) promising(i int, st nodeState) bool {
 	if against.hi == noAnswer {
 		return true
 	}
-	nodes, off, unheld := len(ns.chosen)+left, p.off(st.preferred+t.preferred.of(i, left)), ns.unheldBound(i, left)
-	if hi := setTerms(nodes, unheld, off, nearness{}); hi > against.hi {
+	nodes, off, no := len(ns.chosen)+left, p.off(st.preferred+t.preferred.of(i, left)), ns.missingBound(i, left)
+	if hi := setTerms(nodes, no, off, nearness{}); hi > against.hi {
 		return false
 	}
 	ns.search.budget -= 8 + (len(ns.order)-i)*(len(ns.chosen)+3)/2 + len(e.m.sockets)
 	near := e.m.near(ns.chosen, st.distance+ns.distanceBound(i, left))
 	sockets, freeSocket := ns.socketBound(i, left)
 	near.sockets += sockets
-	hi := setTerms(nodes, unheld, off, near)
+	hi := setTerms(nodes, no, off, near)
 	if hi != against.hi {
 		return hi < against.hi
 	}
@@ -113,17 +113,16 @@ func (ns *nodeSearch) against() key {
 // Each bound below is valid for every answer in a set of nodes. Its argument is the most that the nodes of the set can
 // have or, for free CPUs with MostAllocated, the least.
 
-// unheldBound: Unheld >= the number of amounts that the chosen nodes do not have, even together with the best nodes
-// from position i on. left is how many nodes are still to be chosen.
-func (ns *nodeSearch) unheldBound(i, left int) int {
-	count := 0
+// missingBound: FarDevices and Unheld >= the numbers of amounts that the chosen nodes do not have, even together with
+// the best nodes from position i on. left is how many nodes are still to be chosen.
+func (ns *nodeSearch) missingBound(i, left int) (m missing) {
 	for a, most := range ns.e.p.amounts {
 		most.Want -= int64(ns.rest.amounts[a].of(i, left))
 		if !most.heldBy(ns.chosen) {
-			count++
+			m.add(&most)
 		}
 	}
-	return count
+	return m
 }
 
 // coreBound: the core terms >= the terms of n CPUs out of this many good CPUs and all other cores.

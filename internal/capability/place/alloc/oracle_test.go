@@ -196,7 +196,9 @@ func (o *oracle) vector(cpus, free word) alloc.Vector {
 				a.Want -= a.Free[i]
 			}
 		}
-		if a.Want > 0 {
+		if a.Want > 0 && a.Device {
+			v.FarDevices++
+		} else if a.Want > 0 {
 			v.Unheld++
 		}
 	}
@@ -261,7 +263,7 @@ func (o *oracle) better(a, b alloc.Vector) int {
 	if s := o.request.Strategy; s == alloc.LeastAllocated || o.even() && a.NUMANodes > 1 {
 		sign = -1
 	}
-	return cmp.Or(a.NUMANodes-b.NUMANodes, a.Unheld-b.Unheld, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Dies-b.Dies, a.Distance-b.Distance, a.L3s-b.L3s, cores,
+	return cmp.Or(a.NUMANodes-b.NUMANodes, a.FarDevices-b.FarDevices, a.Unheld-b.Unheld, a.OffPreferred-b.OffPreferred, a.Sockets-b.Sockets, a.Dies-b.Dies, a.Distance-b.Distance, a.L3s-b.L3s, cores,
 		sign*(a.FreeL3-b.FreeL3), sign*(a.FreeNUMA-b.FreeNUMA), sign*(a.FreeSocket-b.FreeSocket))
 }
 
@@ -497,7 +499,7 @@ func divide(t *topology.Topology, r *alloc.Request, found result, exclusive allo
 	v := o.vector(all, found.free)
 	otherNodes, otherL3s := o.torn(other)
 	if cmp.Or(otherNodes-nodes, otherL3s-l3s) >= 0 || exclusive == alloc.PCPULevel && v.Split > found.vector.Split ||
-		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Dies-found.vector.Dies, v.Distance-found.vector.Distance) > 0 {
+		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.FarDevices-found.vector.FarDevices, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Dies-found.vector.Dies, v.Distance-found.vector.Distance) > 0 {
 		return found, each
 	}
 	found.cpus, found.vector = all, v

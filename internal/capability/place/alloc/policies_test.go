@@ -54,6 +54,7 @@ func policyCases() []policyCase {
 	bound := func(b alloc.Bind, s alloc.Strength, n int) alloc.Request {
 		return alloc.Request{Wants: wants(n), Bind: b, BindStrength: s}
 	}
+	device, memory := alloc.Amount{Device: true, Want: 1, Free: []int64{1, 0}}, alloc.Amount{Want: 1, Free: []int64{0, 1}}
 	return []policyCase{
 		{name: "whole cores", request: alloc.Request{Wants: wants(4)}, want: "0-1,8-9"},
 		{name: "odd count", request: alloc.Request{Wants: wants(3)}, want: "0-1,8"},
@@ -92,6 +93,9 @@ func policyCases() []policyCase {
 		{name: "single", held: plainly("0-1,4-5"), request: alloc.Request{Wants: wants(7), NUMA: alloc.SingleNUMANode}, no: "fewer than 7 free CPUs in one NUMA node", detail: "fewer than 7 free CPUs in one NUMA node: the most there are is 6"},
 		{name: "preferred node", request: alloc.Request{Wants: wants(2), PreferNodes: cpuset.Set{}.Add(1)}, want: "4,12"},
 		{name: "preferred node is full", held: plainly("4-7,12-14"), request: alloc.Request{Wants: wants(2), PreferNodes: cpuset.Set{}.Add(1)}, want: "0,8"},
+
+		{name: "devices before memory", held: plainly("4,12"), request: alloc.Request{Wants: wants(2), Amounts: []alloc.Amount{memory, device}}, want: "0,8"},
+		{name: "devices before memory, in any order", held: plainly("4,12"), request: alloc.Request{Wants: wants(2), Amounts: []alloc.Amount{device, memory}}, want: "0,8"},
 
 		{name: "inside keeps crossing out", held: map[string]alloc.Holding{"0": {SingleNUMA: true}}, request: alloc.Request{Wants: wants(9)}, no: "fewer than 9 free CPUs apart from pods that exclude each other", detail: "fewer than 9 free CPUs apart from pods that exclude each other: there are 8"},
 		{name: "crossing keeps inside out", held: map[string]alloc.Holding{"0,4": {SingleNUMA: true}}, request: alloc.Request{Wants: wants(2)}, no: "fewer than 2 free CPUs apart from pods that exclude each other", detail: "fewer than 2 free CPUs apart from pods that exclude each other: there are 0"},

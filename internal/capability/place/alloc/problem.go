@@ -49,15 +49,14 @@ func (p *problem) sign() int {
 	return -1
 }
 
-// unheld returns how many amounts the nodes together do not have.
-func (p *problem) unheld(nodes []int) int {
-	count := 0
+// missing returns how many amounts the nodes together do not have.
+func (p *problem) missing(nodes []int) (m missing) {
 	for i := range p.amounts {
-		if !p.amounts[i].heldBy(nodes) {
-			count++
+		if a := &p.amounts[i]; !a.heldBy(nodes) {
+			m.add(a)
 		}
 	}
-	return count
+	return m
 }
 
 // pose prepares the problem that an attempt has to solve.

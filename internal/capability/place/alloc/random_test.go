@@ -273,8 +273,8 @@ func drawRequest(t *dice, most int) *alloc.Request {
 		}
 	}
 	if t.oneIn(3) {
-		for range t.between(1, 3) { // memory, huge pages of two sizes
-			a := alloc.Amount{Want: int64(t.between(0, 30))}
+		for range t.between(1, 4) { // memory, huge pages of two sizes, devices
+			a := alloc.Amount{Device: t.oneIn(2), Want: int64(t.between(0, 30))}
 			for range 10 { // the maximum number of nodes
 				a.Free = append(a.Free, int64(t.between(-3, 20)))
 			}

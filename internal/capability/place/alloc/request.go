@@ -95,9 +95,11 @@ type Want struct {
 	CPUs int
 }
 
-// Amount is what a pod needs from all its NUMA nodes together, such as memory.
+// Amount is what a pod needs from all its NUMA nodes together: memory, or devices of one kind.
 type Amount struct {
-	Want int64
+	// Device distinguishes devices, which are ranked before memory.
+	Device bool
+	Want   int64
 	// Free is what each node can provide, in the order of the topology's nodes.
 	Free []int64
 }
@@ -135,7 +137,8 @@ type Request struct {
 	// CPUs allow, even if that needs more nodes. If a node can contribute no CPU, the other fields decide alone. Span
 	// outranks Restricted, but no preference that can be dropped and not a single domain. Empty means none.
 	Span cpuset.Set
-	// Amounts are preferences too, ranked first after the number of nodes. Only the first 7 are used.
+	// Amounts are preferences too, ranked first after the number of nodes: all devices, then all memory. Only the first
+	// 7 are used.
 	Amounts []Amount
 }
 

@@ -14,7 +14,8 @@ func (e *eligible) vector(cpus *mask) Vector {
 	}
 	near := m.near(nodes, v.Distance)
 	v.NUMANodes, v.Sockets, v.Dies = len(nodes), near.sockets, near.dies
-	v.Unheld = e.p.unheld(nodes)
+	no := e.p.missing(nodes)
+	v.FarDevices, v.Unheld = no.devices, no.memory
 	v.L3s, v.FreeL3 = touched(m.l3CPUs, e.freeL3s, cpus)
 	_, v.FreeSocket = touched(m.socketCPUs[:len(m.sockets)-1], e.freeSockets, cpus)
 	e.vectorCores(&v, cpus)

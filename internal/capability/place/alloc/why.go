@@ -24,6 +24,9 @@ func (a *Answer) Why() []Reason {
 	ideal, _ := a.machine.Allocate(&s, &Taken{}, &a.request)
 	v, b := &a.Vector, &ideal.Vector
 	reasons := []Reason{of("numaNodes", v.NUMANodes, b.NUMANodes, "in %s", "NUMA node")}
+	if v.FarDevices > 0 {
+		reasons = append(reasons, of("farDevices", v.FarDevices, b.FarDevices, "%s of devices that its NUMA nodes do not have in full", "kind"))
+	}
 	if v.Unheld > 0 {
 		reasons = append(reasons, of("unheld", v.Unheld, b.Unheld, "%s of memory not known to fit its NUMA nodes", "amount"))
 	}

@@ -17,10 +17,6 @@ type Decision struct {
 	Bind     alloc.Bind
 	Strategy alloc.Strategy
 
-	// FarDevices is how many kinds of requested devices (resources of the topology) the NUMA nodes of the CPUs do not
-	// have in full together.
-	FarDevices int
-
 	machine *alloc.Machine
 	first   nodeMask   // the NUMA nodes that the first of Wants is bound to, or 0
 	others  []nodeMask // the same for the others
@@ -184,7 +180,6 @@ func kept(answer alloc.Answer) alloc.Answer {
 func (n *Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
 	d := Decision{Answer: kept(*answer), Bind: r.Bind, Strategy: r.Strategy, machine: n.Machine}
 	t := n.Machine.Topology()
-	d.FarDevices = far(n.deviceAmounts(o, a), nodesOf(t, d.Answer.CPUs))
 	b := binder{node: *n, others: o, pod: &a.Pod}
 	for i, cpus := range d.Answer.Each {
 		nodes := b.bind(needOf(&a.Pod, i), nodesOf(t, cpus))

@@ -53,23 +53,10 @@ func (n *Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 	}
 	for k, count := range CountDevices(t, a.Pod.Besides.Devices) {
 		if count > 0 {
-			all = append(all, alloc.Amount{Want: count, Free: n.devicesLeft(o, k)})
+			all = append(all, alloc.Amount{Device: true, Want: count, Free: n.devicesLeft(o, k)})
 		}
 	}
 	return all
-}
-
-// deviceKinds returns the length of deviceAmounts.
-func (n *Node) deviceKinds(a *Ask) (kinds int) {
-	if n.Claims != nil {
-		kinds = len(*n.Claims)
-	}
-	for _, count := range CountDevices(n.Machine.Topology(), a.Pod.Besides.Devices) {
-		if count > 0 {
-			kinds++
-		}
-	}
-	return kinds
 }
 
 // devicesLeft returns how many devices of a resource each NUMA node has left. The devices of a pod with CPUs in several
@@ -104,18 +91,21 @@ func (n *Node) devicesLeft(o *Occupancy, k int) []int64 {
 	return left
 }
 
-// far counts the amounts that the NUMA nodes do not have together.
-func far(amounts []alloc.Amount, nodes nodeMask) int {
-	count := 0
+// missing counts the amounts that the NUMA nodes do not have together: kinds of devices, and memory.
+func missing(amounts []alloc.Amount, nodes nodeMask) (devices, memory int) {
 	for _, amount := range amounts {
 		for rest := uint64(nodes); rest != 0; rest &= rest - 1 {
 			amount.Want -= amount.Free[bits.TrailingZeros64(rest)]
 		}
-		if amount.Want > 0 {
-			count++
+		switch {
+		case amount.Want <= 0:
+		case amount.Device:
+			devices++
+		default:
+			memory++
 		}
 	}
-	return count
+	return devices, memory
 }
 
 // allocateNear asks the allocator, with the memory and devices of the NUMA nodes. If the fewest nodes do not have the
@@ -132,7 +122,7 @@ func (n *Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Req
 	if !refusal.OK() {
 		return answer, refusal
 	}
-	spans := n.spansBeyond(amounts[:n.deviceKinds(a)], answer.CPUs)
+	spans := n.spansBeyond(amounts, &answer)
 	if len(spans) == 0 {
 		return answer, refusal
 	}
@@ -151,17 +141,16 @@ func (n *Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Req
 	return answer, Refusal{}
 }
 
-// spansBeyond returns the sets of NUMA nodes to try instead of the nodes of these CPUs, or none if these nodes have the
+// spansBeyond returns the sets of NUMA nodes to try instead of the nodes of the answer, or none if these nodes have the
 // devices.
-func (n *Node) spansBeyond(devices []alloc.Amount, cpus cpuset.Set) []nodeMask {
+func (n *Node) spansBeyond(amounts []alloc.Amount, answer *alloc.Answer) []nodeMask {
 	t := n.Machine.Topology()
-	nodes := nodesOf(t, cpus)
 	each := nodesWhere(t, func(one *topology.Node) bool { return n.SpanNodes.Contains(int(one.ID)) })
 	switch {
-	case each&^nodes != 0:
+	case each&^nodesOf(t, answer.CPUs) != 0:
 		return []nodeMask{each}
-	case far(devices, nodes) > 0:
-		return n.spans(devices)
+	case answer.Vector.FarDevices > 0:
+		return n.spans(amounts)
 	}
 	return nil
 }
@@ -174,13 +163,13 @@ const (
 )
 
 // spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets.
-func (n *Node) spans(devices []alloc.Amount) []nodeMask {
+func (n *Node) spans(amounts []alloc.Amount) []nodeMask {
 	t := n.Machine.Topology()
 	var sets []nodeMask
 	for size := 2; len(sets) == 0 && size <= len(t.Nodes) && len(t.Nodes) <= maxSpanned; size++ {
 		nearest := math.MaxInt
 		for set := nodeMask(1)<<size - 1; set < 1<<len(t.Nodes); set = next(set) {
-			if far(devices, set) > 0 {
+			if devices, _ := missing(amounts, set); devices > 0 {
 				continue
 			}
 			distance := within(t, set)

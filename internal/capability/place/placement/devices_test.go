@@ -66,8 +66,8 @@ func TestCPUsBesideDevices(t *testing.T) {
 		{"the last of the second", 2, 1, "20-21", 0},
 		{"none left", 2, 1, "12-13", 1},
 	} {
-		if d := put(t, &n, &o, gpuPod(t, step.cpus, step.gpus)); d.Answer.CPUs != set(t, step.want) || d.FarDevices != step.far {
-			t.Errorf("%s: CPUs %s, far %d; want %s, %d", step.name, d.Answer.CPUs, d.FarDevices, step.want, step.far)
+		if d := put(t, &n, &o, gpuPod(t, step.cpus, step.gpus)); d.Answer.CPUs != set(t, step.want) || d.Answer.Vector.FarDevices != step.far {
+			t.Errorf("%s: CPUs %s, far %d; want %s, %d", step.name, d.Answer.CPUs, d.Answer.Vector.FarDevices, step.want, step.far)
 		}
 	}
 }
@@ -87,14 +87,14 @@ func TestCPUsWhereverTheDevicesAre(t *testing.T) {
 		{"one node", []string{spec, `{"numaTopologyPolicy":"SingleNUMANode"}`}, "0-7", 1},
 	} {
 		n, o := twoWithGPUs.node(t), placement.Occupancy{}
-		if d := put(t, &n, &o, gpuPod(t, 8, 8, test.annotation...)); d.Answer.CPUs != set(t, test.cpus) || d.FarDevices != test.far {
-			t.Errorf("%s: CPUs %s, far %d; want %s, %d", test.name, d.Answer.CPUs, d.FarDevices, test.cpus, test.far)
+		if d := put(t, &n, &o, gpuPod(t, 8, 8, test.annotation...)); d.Answer.CPUs != set(t, test.cpus) || d.Answer.Vector.FarDevices != test.far {
+			t.Errorf("%s: CPUs %s, far %d; want %s, %d", test.name, d.Answer.CPUs, d.Answer.Vector.FarDevices, test.cpus, test.far)
 		}
 	}
 	four, o := shape{nodes: 4, l3: 1, cores: 8, threads: 1, gpus: 2}.node(t), placement.Occupancy{}
 	put(t, &four, &o, gpuPod(t, 2, 2))
-	if d := put(t, &four, &o, gpuPod(t, 4, 4)); d.Answer.Vector.NUMANodes != 2 || d.FarDevices > 0 || d.Answer.Nodes.Contains(0) {
-		t.Errorf("CPUs %s, far %d", d.Answer.CPUs, d.FarDevices)
+	if d := put(t, &four, &o, gpuPod(t, 4, 4)); d.Answer.Vector.NUMANodes != 2 || d.Answer.Vector.FarDevices > 0 || d.Answer.Nodes.Contains(0) {
+		t.Errorf("CPUs %s, far %d", d.Answer.CPUs, d.Answer.Vector.FarDevices)
 	}
 }
 
@@ -103,16 +103,34 @@ func TestCPUsWhereverTheDevicesAre(t *testing.T) {
 func TestDevicesOfOtherPods(t *testing.T) {
 	n, o := twoWithGPUs.node(t), placement.Occupancy{}
 	n.RequestedDevices[1] = 4
-	if d := put(t, &n, &o, gpuPod(t, 2, 2)); d.FarDevices > 0 || d.Answer.CPUs != set(t, "0-1") {
-		t.Errorf("beside four somewhere: CPUs %s, far %d", d.Answer.CPUs, d.FarDevices)
+	if d := put(t, &n, &o, gpuPod(t, 2, 2)); d.Answer.Vector.FarDevices > 0 || d.Answer.CPUs != set(t, "0-1") {
+		t.Errorf("beside four somewhere: CPUs %s, far %d", d.Answer.CPUs, d.Answer.Vector.FarDevices)
 	}
-	if d := put(t, &n, &o, gpuPod(t, 2, 2)); d.FarDevices > 0 || d.Answer.CPUs != set(t, "16-17") {
-		t.Errorf("the last two: CPUs %s, far %d", d.Answer.CPUs, d.FarDevices)
+	if d := put(t, &n, &o, gpuPod(t, 2, 2)); d.Answer.Vector.FarDevices > 0 || d.Answer.CPUs != set(t, "16-17") {
+		t.Errorf("the last two: CPUs %s, far %d", d.Answer.CPUs, d.Answer.Vector.FarDevices)
 	}
 	n, o = twoWithGPUs.node(t), placement.Occupancy{}
 	put(t, &n, &o, gpuPod(t, 2, 6))
-	if d := put(t, &n, &o, gpuPod(t, 2, 2)); d.FarDevices > 0 && d.Answer.Vector.NUMANodes < 2 {
-		t.Errorf("beside six in both: CPUs %s, far %d", d.Answer.CPUs, d.FarDevices)
+	if d := put(t, &n, &o, gpuPod(t, 2, 2)); d.Answer.Vector.FarDevices > 0 && d.Answer.Vector.NUMANodes < 2 {
+		t.Errorf("beside six in both: CPUs %s, far %d", d.Answer.CPUs, d.Answer.Vector.FarDevices)
+	}
+}
+
+// TestDevicesBeforeMemory: one NUMA node has the pod's GPUs and the other its memory. The pod gets CPUs beside its GPUs,
+// although the other node is fuller.
+func TestDevicesBeforeMemory(t *testing.T) {
+	for _, test := range []struct{ memory, gpus, want string }{ // of which NUMA node other pods have all
+		{"0-1", "16-19", "2-3"},
+		{"16-17", "0-3", "18-19"},
+	} {
+		n, o := shape{nodes: 2, l3: 1, cores: 16, threads: 1, memory: 64 * gi, gpus: 4}.node(t), placement.Occupancy{}
+		give(&o, n.Machine, memoryPod(t, 50, 0), written(test.memory, n.Machine.Topology().NodesOf(set(t, test.memory)).String()))
+		give(&o, n.Machine, gpuPod(t, 4, 4), written(test.gpus, "0-1"))
+		n.RequestedMemory, n.RequestedDevices[1] = 50*gi, 4
+		d, _ := decide(t, n, &o, memoryPod(t, 20, 2))
+		if d.Answer.CPUs != set(t, test.want) || d.Answer.Vector.Unheld != 1 {
+			t.Errorf("memory of %s and GPUs of %s taken: CPUs %s, %+v; want %s", test.memory, test.gpus, d.Answer.CPUs, d.Answer.Vector, test.want)
+		}
 	}
 }
 
@@ -124,7 +142,7 @@ func TestDevicesInScoreAndShape(t *testing.T) {
 	held := placement.HeldBy(squeezed.Machine, one(t, 16), written("16-31", "1"))
 	busy.Add(squeezed.Machine, &held)
 	good, bad := put(t, &near, &o, gpuPod(t, 8, 8)), put(t, &squeezed, &busy, gpuPod(t, 8, 8))
-	if bad.FarDevices == 0 || placement.Score(&good) <= placement.Score(&bad) {
+	if bad.Answer.Vector.FarDevices == 0 || placement.Score(&good) <= placement.Score(&bad) {
 		t.Errorf("in two NUMA nodes %d, in one with half of the GPUs %d", placement.Score(&good), placement.Score(&bad))
 	}
 	a, b := placement.AskOf(gpuPod(t, 2, 1)), placement.AskOf(gpuPod(t, 2, 2))

@@ -162,15 +162,13 @@ func (b *binder) requested(kind int64) int64 {
 }
 
 // amounts returns the memory and devices that the pod needs, and how much each NUMA node has, so that nodes with enough
-// come first. It is nil on a machine with one node: there is no choice.
+// come first.
 func (n *Node) amounts(o *Occupancy, a *Ask) []alloc.Amount {
-	if len(n.Machine.Topology().Nodes) < 2 {
-		return nil
-	}
 	return append(n.deviceAmounts(o, a), n.memoryAmounts(o, a)...)
 }
 
-// memoryAmounts are the memory amounts of the pod.
+// memoryAmounts are the memory amounts of the pod. There are none on a machine with memory in one node: there is no
+// choice.
 func (n *Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	t := n.Machine.Topology()
 	memory := memoryNodes(t)

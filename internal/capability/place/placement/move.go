@@ -17,7 +17,7 @@ func (d *Decision) WorseThan(was *Decision, a *Ask) bool {
 	if d.Bind == alloc.SpreadByPCPUs {
 		cores = v.Cores < w.Cores
 	}
-	return cores || d.FarDevices > was.FarDevices || v.NUMANodes > w.NUMANodes || v.Unheld > w.Unheld || v.OffPreferred > w.OffPreferred ||
+	return cores || v.FarDevices > w.FarDevices || v.NUMANodes > w.NUMANodes || v.Unheld > w.Unheld || v.OffPreferred > w.OffPreferred ||
 		v.Sockets > w.Sockets || v.Dies > w.Dies || v.Distance > w.Distance || v.L3s > w.L3s || d.Answer.Dropped&^was.Answer.Dropped != 0
 }
 

@@ -13,7 +13,7 @@ type field struct {
 }
 
 // Score packs the vector of a decision into one number that compares between nodes in the order of the vector; greater
-// is better. The first terms are the locality of the pod: whether its devices are near, NUMA nodes, whether these hold
+// is better. The first terms are the locality of the pod: its kinds of devices that are far, NUMA nodes, whether these hold
 // its memory, CPUs outside the preferred nodes, sockets, distance, L3 domains, cores. The last packingBits matter for
 // later pods: cores that the decision breaks, and free CPUs left in the touched domains. Each term has as many bits as
 // its values mostly need; beyond that it saturates, and the next term decides. Fewer free CPUs left are better for
@@ -26,7 +26,7 @@ func Score(d *Decision) int64 {
 	}
 	score := int64(0)
 	for _, f := range [...]field{
-		{value: d.FarDevices, bits: 1},
+		{value: v.FarDevices, bits: 2},
 		{value: v.NUMANodes, bits: 4},
 		{value: v.Unheld, bits: 1},
 		{value: v.OffPreferred, bits: 4},
@@ -34,7 +34,7 @@ func Score(d *Decision) int64 {
 		{value: v.Distance / distanceStep, bits: 4},
 		{value: v.L3s, bits: 5},
 		cores,
-		{value: broken, bits: 6},
+		{value: broken, bits: brokenBits},
 		{value: v.FreeL3, bits: freeBits, greater: loose},
 		{value: v.FreeNUMA, bits: freeBits, greater: loose},
 		{value: v.FreeSocket, bits: freeBits, greater: loose},
@@ -50,9 +50,10 @@ func Score(d *Decision) int64 {
 }
 
 const (
-	// freeBits is the size of a term of free CPUs, packingBits of all terms from the broken cores on.
+	// brokenBits is the size of the term of broken cores, freeBits of a term of free CPUs, packingBits of all these.
+	brokenBits  = 5
 	freeBits    = 9
-	packingBits = 6 + 3*freeBits
+	packingBits = brokenBits + 3*freeBits
 	// distanceStep is the unit in which distances are compared between nodes of the cluster: a remote NUMA node is some
 	// 10 to 20 farther than a local one.
 	distanceStep = 16

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/placement"
 )
 
-// TestScoreOrder: the packed score orders decisions as their vectors do.
+// TestScoreOrder: the packed score orders decisions as their vectors do, but by far devices before all else.
 func TestScoreOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bind := rapid.SampledFrom([]alloc.Bind{alloc.FullPCPUs, alloc.SpreadByPCPUs}).Draw(t, "bind")
@@ -19,8 +19,8 @@ func TestScoreOrder(t *testing.T) {
 		draw := func(name string) placement.Decision {
 			term := func(most int) int { return rapid.IntRange(0, most).Draw(t, name) }
 			return placement.Decision{Bind: bind, Strategy: strategy, Answer: alloc.Answer{Vector: alloc.Vector{
-				NUMANodes: term(8), Unheld: term(1), OffPreferred: term(15), Sockets: 1 + term(7), Distance: term(15) * 16, L3s: term(31),
-				Split: term(100), Broken: term(60), Cores: term(250), FreeL3: term(500), FreeNUMA: term(500), FreeSocket: term(500),
+				NUMANodes: term(8), FarDevices: term(3), Unheld: term(1), OffPreferred: term(15), Sockets: 1 + term(7), Distance: term(15) * 16, L3s: term(31),
+				Split: term(100), Broken: term(30), Cores: term(250), FreeL3: term(500), FreeNUMA: term(500), FreeSocket: term(500),
 			}}}
 		}
 		a, b := draw("a"), draw("b")
@@ -30,7 +30,10 @@ func TestScoreOrder(t *testing.T) {
 			b.Answer.Vector.FreeNUMA, b.Answer.Vector.FreeSocket = late.FreeNUMA, late.FreeSocket
 		}
 		x, y := placement.Score(&a), placement.Score(&b)
-		want := a.Answer.Vector.Compare(b.Answer.Vector, bind, strategy)
+		want := a.Answer.Vector.FarDevices - b.Answer.Vector.FarDevices
+		if want == 0 {
+			want = a.Answer.Vector.Compare(b.Answer.Vector, bind, strategy)
+		}
 		if x < 0 || y < 0 || want < 0 && x <= y || want > 0 && x >= y || want == 0 && x != y {
 			t.Fatalf("scores %d and %d for a comparison of %d", x, y, want)
 		}
@@ -55,7 +58,7 @@ func TestScoreSaturates(t *testing.T) {
 }
 
 // near is one unit of the last term of locality, for example an L3 domain or a NUMA node.
-const near = 1 << 33
+const near = 1 << 32
 
 func TestNormalize(t *testing.T) {
 	for _, test := range []struct{ in, want []int64 }{
