@@ -162,22 +162,28 @@ const (
 	maxSpanned = 8
 )
 
-// spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets.
+// spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets, and of
+// these the ones that have the most of the memory.
 func (n *Node) spans(amounts []alloc.Amount) []nodeMask {
 	t := n.Machine.Topology()
 	var sets []nodeMask
+	var lacks []int // amounts of memory that the sets do not have
 	for size := 2; len(sets) == 0 && size <= len(t.Nodes) && len(t.Nodes) <= maxSpanned; size++ {
 		nearest := math.MaxInt
 		for set := nodeMask(1)<<size - 1; set < 1<<len(t.Nodes); set = next(set) {
-			if devices, _ := missing(amounts, set); devices > 0 {
+			devices, memory := missing(amounts, set)
+			if devices > 0 {
 				continue
 			}
 			distance := within(t, set)
 			if distance < nearest {
-				nearest, sets = distance, sets[:0]
+				nearest, sets, lacks = distance, sets[:0], lacks[:0]
 			}
-			if distance == nearest && len(sets) < mostSpans {
-				sets = append(sets, set)
+			if distance == nearest {
+				at, _ := slices.BinarySearch(lacks, memory+1)
+				sets, lacks = slices.Insert(sets, at, set), slices.Insert(lacks, at, memory)
+				most := min(len(sets), mostSpans)
+				sets, lacks = sets[:most], lacks[:most]
 			}
 		}
 	}

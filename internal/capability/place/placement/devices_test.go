@@ -134,6 +134,17 @@ func TestDevicesBeforeMemory(t *testing.T) {
 	}
 }
 
+// TestSpanHoldsTheMemory: the GPUs of any two of four equally far NUMA nodes suffice, but node 0 has little memory left.
+func TestSpanHoldsTheMemory(t *testing.T) {
+	n, o := shape{nodes: 4, l3: 1, cores: 8, threads: 1, memory: 64 * gi, gpus: 2}.node(t), placement.Occupancy{}
+	give(&o, n.Machine, memoryPod(t, 50, 0), written("0-1", "0"))
+	n.RequestedMemory = 50 * gi
+	d, _ := decide(t, n, &o, memoryPod(t, 80, 4))
+	if v := d.Answer.Vector; v.NUMANodes != 2 || v.Unheld > 0 || d.Answer.Nodes.Contains(0) {
+		t.Errorf("CPUs %s, %+v", d.Answer.CPUs, v)
+	}
+}
+
 // Near devices take precedence over few NUMA nodes, also between nodes of the cluster. Pods with different devices have
 // different shapes.
 func TestDevicesInScoreAndShape(t *testing.T) {
