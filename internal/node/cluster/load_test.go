@@ -200,7 +200,7 @@ func TestRequestsOfIdleAgent(t *testing.T) {
 		status.SetCondition("Ready", true, "Measured", "")
 		pass := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Second) {
-				c.Publish(spec, status)
+				c.Publish(spec.DeepCopy(), status.DeepCopy())
 			}
 			synctest.Wait()
 		}

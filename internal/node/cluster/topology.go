@@ -47,11 +47,16 @@ type publisher struct {
 	due      time.Time
 }
 
+// publish hands over what run has to write. It wakes run only for news: run checks by itself what it wrote, and knows
+// when the next write is due.
 func (p *publisher) publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
 	p.mu.Lock()
+	same := equality.Semantic.DeepEqual(p.spec, spec) && equality.Semantic.DeepEqual(p.status, status)
 	p.spec, p.status = spec, status
 	p.mu.Unlock()
-	p.wake.Soon()
+	if !same {
+		p.wake.Soon()
+	}
 }
 
 func (p *publisher) run(ctx context.Context) {
