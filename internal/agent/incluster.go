@@ -46,6 +46,12 @@ func (c *controller) joinCluster() error {
 // join adds the connections of the cluster to the controller.
 func (c *controller) join(connected *connections) {
 	c.cluster.connected = connected
+	connected.kubelet.OneNode = func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t := c.hardware.Machine.Topology
+		return t != nil && len(t.Nodes) < 2
+	}
 	each(c, func(j joiner) { j.Join(connected.client) })
 	passOwner(c)
 }

@@ -4,12 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
-// readEvery is the interval of readings of the kubelet's configuration, which changes only when the kubelet restarts.
-const readEvery = 10 * time.Second
+const (
+	// readEvery is the interval of readings. While nothing but the configuration counts, which changes only when the
+	// kubelet restarts, Watch looks this often whether it restarted.
+	readEvery = 10 * time.Second
+	// restReadings is how many intervals a reading lasts at most without a restart.
+	restReadings = 6
+)
 
 // Source describes where the configuration of this node's kubelet is read.
 type Source struct {
@@ -17,6 +24,9 @@ type Source struct {
 	Client *Client
 	// Dir is the kubelet's root directory (its flag --root-dir).
 	Dir string
+	// OneNode reports whether the machine has one NUMA node only: where devices and memory are does not matter then, and
+	// they are not asked for. A nil func means no.
+	OneNode func() bool
 }
 
 // Reading is one reading of the kubelet's configuration.
@@ -35,25 +45,62 @@ type Reading struct {
 }
 
 // Watch reads the configuration at once and then periodically, and passes each reading to take. It ends when ctx ends
-// or take returns an error, which Watch returns.
+// or take returns an error, which Watch returns. It reads every 10 s, or once a minute and after a restart of the
+// kubelet, if a reading lasts that long.
 func (s Source) Watch(ctx context.Context, take func(Reading) error) error {
 	ticker := time.NewTicker(readEvery)
 	defer ticker.Stop()
 	for {
-		if err := take(s.Read(ctx)); err != nil {
+		kubelet, known := s.running() // before the reading, so that a restart during it is noticed
+		r := s.Read(ctx)
+		if err := take(r); err != nil {
 			return err
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
+		rest := 1
+		if known && r.Whole && s.oneNode() {
+			rest = restReadings
+		}
+		for ; rest > 0; rest-- {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return nil
+			}
+			if now, _ := s.running(); now != kubelet {
+				break
+			}
 		}
 	}
 }
 
+// process identifies a running kubelet: the inode of its socket, which every kubelet makes again when it starts, and
+// when that inode last changed.
+type process struct {
+	device, inode uint64
+	changed       syscall.Timespec
+}
+
+// running returns the kubelet that made the socket of the PodResources API; known is false if there is none.
+func (s Source) running() (kubelet process, known bool) {
+	info, err := os.Stat(filepath.Join(s.Dir, resourcesSocket))
+	if err != nil {
+		return process{}, false
+	}
+	status, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return process{}, false
+	}
+	return process{status.Dev, status.Ino, status.Ctim}, true
+}
+
+func (s Source) oneNode() bool { return s.OneNode != nil && s.OneNode() }
+
 // Read asks the kubelet, and reads its files if it does not answer. A reading from files is never Whole.
 func (s Source) Read(ctx context.Context) Reading {
 	r := s.readConfig(ctx)
+	if s.oneNode() {
+		return r
+	}
 	r.Devices, r.DevicesErr = s.Devices(ctx)
 	switch {
 	case r.Err != nil:

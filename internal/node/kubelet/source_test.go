@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +82,118 @@ func TestWatch(t *testing.T) {
 		if err := s.Watch(t.Context(), takes(io.EOF)); !errors.Is(err, io.EOF) || readings != 4 {
 			t.Errorf("%d readings, error %v", readings, err)
 		}
+	})
+}
+
+// answering is a kubelet that counts the requests for its configuration.
+type answering struct {
+	asked atomic.Int64
+	away  atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a *answering) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.asked.Add(1)
+	if a.away.Load() {
+		return nil, io.ErrUnexpectedEOF
+	}
+	const text = `{"kubeletconfig": {"cpuManagerPolicy": "none", "memoryManagerPolicy": "Static"}}`
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
+}
+
+// watched is a kubelet that Watch reads until stop is called. It has a file in the place of its socket, where questions
+// fail.
+func watched(t *testing.T, oneNode bool) (server *answering, dir string, last func() Reading, stop func()) {
+	t.Helper()
+	server, dir = &answering{}, kubeletDir(t, map[string]string{"token": token})
+	restart(t, dir)
+	s := Source{
+		Client: &Client{base: url.URL{Scheme: "https", Host: "kubelet"}, token: filepath.Join(dir, "token"), http: &http.Client{Transport: server}},
+		Dir:    dir, OneNode: func() bool { return oneNode },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var now atomic.Pointer[Reading]
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Watch(ctx, func(r Reading) error {
+			now.Store(&r)
+			return nil
+		})
+	}()
+	return server, dir, func() Reading { return *now.Load() }, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// restart makes the file in the place of the socket again, as a kubelet does with the socket when it starts.
+func restart(t *testing.T, dir string) {
+	t.Helper()
+	socket := filepath.Join(dir, resourcesSocket)
+	if err := os.MkdirAll(filepath.Dir(socket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, socket+".new", "")
+	if err := os.Rename(socket+".new", socket); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWatchAtRest counts the requests to a kubelet that does not restart. A machine of one NUMA node needs no questions
+// about devices and memory, and few about the configuration.
+func TestWatchAtRest(t *testing.T) {
+	for oneNode, want := range map[bool]int64{true: 60, false: 360} {
+		synctest.Test(t, func(t *testing.T) {
+			server, _, last, stop := watched(t, oneNode)
+			time.Sleep(readEvery / 2)
+			server.asked.Store(0)
+			time.Sleep(time.Hour)
+			if asked := server.asked.Load(); asked != want {
+				t.Errorf("one node: %t: %d requests in an hour, want %d", oneNode, asked, want)
+			}
+			if r := last(); !r.Whole || (r.DevicesErr == nil) != oneNode || (r.MemoryErr == nil) != oneNode {
+				t.Errorf("one node: %t: read %+v", oneNode, r)
+			}
+			stop()
+		})
+	}
+}
+
+// TestWatchNoticesRestart checks that a kubelet that restarted is asked soon, and a kubelet that does not answer again
+// and again.
+func TestWatchNoticesRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, dir, last, stop := watched(t, true)
+		asked := func(d time.Duration) int64 {
+			before := server.asked.Load()
+			time.Sleep(d)
+			return server.asked.Load() - before
+		}
+		asked(readEvery / 2)
+		for i := range 5 {
+			restart(t, dir)
+			if n := asked(readEvery); n != 1 {
+				t.Errorf("restart %d: asked %d times, want once", i, n)
+			}
+		}
+		server.away.Store(true)
+		restart(t, dir)
+		if n := asked(6 * readEvery); n != 6 || last().Err == nil {
+			t.Errorf("asked %d times while it is away, want 6; read %+v", n, last())
+		}
+		server.away.Store(false)
+		if n := asked(readEvery); n != 1 || !last().Whole {
+			t.Errorf("asked %d times once it answers; read %+v", n, last())
+		}
+		if err := os.Remove(filepath.Join(dir, resourcesSocket)); err != nil {
+			t.Fatal(err)
+		}
+		if n := asked(6 * readEvery); n != 6 {
+			t.Errorf("asked %d times while a restart would not show, want 6", n)
+		}
+		stop()
 	})
 }
 
