@@ -39,11 +39,32 @@ type Cluster struct {
 	mostMoves int
 	// left are the pods that are still pending after Run.
 	left []*demand
+	// progress gets the progress of a long Run; it may be nil.
+	progress func(string)
 }
 
 // PlanRepacks makes Run plan, for each pod that stays pending because of fragmentation, the fewest moves that make room
 // for it.
 func (c *Cluster) PlanRepacks() { c.mostMoves = MostMoves }
+
+// Progress makes Run report its progress in lines, if it decides many pods. The lines depend on counts only, so equal
+// inputs have equal lines.
+func (c *Cluster) Progress(report func(string)) { c.progress = report }
+
+// Run reports after each twentieth of the pods, but not more often than after this many pods. Fewer pods have no
+// report.
+const (
+	reports    = 20
+	leastPods  = 1000 // half a second with 10,000 nodes
+	leastPlans = 1    // the search for the moves of one pod may take seconds
+)
+
+// tell reports that done pods of all are decided or searched, if a report is due.
+func (c *Cluster) tell(what string, done, all, least int) {
+	if c.progress != nil && all > least && done%max(least, all/reports) == 0 {
+		c.progress(fmt.Sprintf("%s %d of %d pods", what, done, all))
+	}
+}
 
 // node is a node and what its pods use of it.
 type node struct {

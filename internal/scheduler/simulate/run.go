@@ -37,10 +37,11 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 		Ignored: append([]Ignored{}, c.ignored...), Notes: append([]string{}, c.notes...),
 	}
 	equals, seen := 0, alreadySeen{}
-	for _, d := range c.pending {
+	for i, d := range c.pending {
 		if err := ctx.Err(); err != nil {
 			return Report{}, fmt.Errorf("place %s: %w", d.name(), err)
 		}
+		c.tell("decided", i, len(c.pending), leastPods)
 		if gates := d.pod.Spec.SchedulingGates; len(gates) > 0 && !d.pod.Preset {
 			r.Pending, c.left = append(r.Pending, gated(d)), append(c.left, d)
 			continue
