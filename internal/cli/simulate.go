@@ -66,6 +66,7 @@ warning: a key that is mistyped, or whose value or field does not count.`,
 			if err != nil {
 				return err
 			}
+			cluster.Progress(progressTo(cmd.ErrOrStderr()))
 			if plans {
 				cluster.PlanRepacks()
 			}
