@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/demo"
 	"github.com/berth-project/berth/internal/proof/load"
+	"github.com/berth-project/berth/internal/value/table"
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
@@ -294,7 +295,7 @@ func progressTo(w io.Writer) func(string) {
 	}
 	begin := time.Now()
 	return func(what string) {
-		what = strings.TrimSpace(what)
+		what = table.Clean(strings.TrimSpace(what))
 		_, _ = fmt.Fprintf(w, "%4.0fs  %s\n", time.Since(begin).Seconds(), what)
 	}
 }

@@ -159,10 +159,11 @@ func managedFiles(root *hostfs.Root, stateDir string) (all []doctor.Managed, err
 
 // printFindings prints the findings for people.
 func printFindings(w io.Writer, r doctor.Report) error {
-	var b strings.Builder
+	var b table.Page
 	b.WriteString(verdictOf(r) + "\n")
 	for i, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%d. %s %s: %s\n", i+1, f.Severity, f.Code, f.Title)
+		b.WriteByte('\n')
+		b.Line("%d. %s %s: %s", i+1, f.Severity, f.Code, f.Title)
 		for _, part := range findingParts(f) {
 			b.WriteString(labelled(part[0], part[1], table.WidthOf(w)))
 		}
@@ -177,7 +178,7 @@ func printFindings(w io.Writer, r doctor.Report) error {
 func labelled(label, text string, width int) string {
 	const beside = 11
 	var b strings.Builder
-	for _, line := range table.Wrap(text, width-beside) {
+	for _, line := range table.Wrap(table.Clean(text), width-beside) {
 		fmt.Fprintf(&b, "%-*s%s\n", beside, label, line)
 		label = ""
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/internal/intent/manifest"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/linux/program"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // explanation is the output of berth explain.
@@ -195,31 +196,35 @@ func (s status) names() []string {
 
 // text formats the explanation in sentences, one fact per line.
 func (x explanation) text() string {
-	var b strings.Builder
+	var b table.Page
 	w := x.Workload
-	fmt.Fprintf(&b, "%s is %s since %s", w.Name, w.State, w.Since.Format(time.RFC3339))
+	reason := ""
 	if w.Reason != "" {
-		fmt.Fprintf(&b, ": %s", w.Reason)
+		reason = ": " + w.Reason
 	}
-	fmt.Fprintf(&b, "\n  file      %s\n  group     %s\n  policy    %s, from %s\n", w.File, w.Group, w.Policy, w.PolicySource)
+	b.Line("%s is %s since %s%s", w.Name, w.State, w.Since.Format(time.RFC3339), reason)
+	b.Line("  file      %s", w.File)
+	b.Line("  group     %s", w.Group)
+	b.Line("  policy    %s, from %s", w.Policy, w.PolicySource)
 	for _, v := range x.views {
 		for _, line := range v.Lines {
-			fmt.Fprintf(&b, "  %s\n", line)
+			b.Line("  %s", line)
 		}
 	}
 	for _, line := range programLines(x.programs) {
-		fmt.Fprintf(&b, "  programs  %s\n", line)
+		b.Line("  programs  %s", line)
 	}
 	for _, warning := range w.Warnings {
-		fmt.Fprintf(&b, "  warning   %s\n", warning)
+		b.Line("  warning   %s", warning)
 	}
 	for _, a := range x.Applied {
 		label := "wrote"
 		if a.Group != w.Group {
 			label = "for it" // other groups, such as groups that made room
 		}
-		fmt.Fprintf(&b, "  %-9s %s: original %q, now %q (%s); writes: %d since %s\n            first reason: %s\n",
-			label, where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339), a.Why)
+		b.Line("  %-9s %s: original %q, now %q (%s); writes: %d since %s",
+			label, where(a.File, a.Group, a.Knob), a.Original, a.Current, a.State, a.Writes, a.Since.Format(time.RFC3339))
+		b.Line("            first reason: %s", a.Why)
 	}
 	return b.String()
 }

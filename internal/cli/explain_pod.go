@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // askTimeout bounds one request to an API server.
@@ -205,10 +206,10 @@ func someOf(names []string) string {
 
 // podText formats the explanation of a pod in sentences, one fact per line.
 func podText(x simulate.Explanation) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s %s\n", x.Namespace, x.Pod, stateText(x))
+	var b table.Page
+	b.Line("%s/%s %s", x.Namespace, x.Pod, stateText(x))
 	line := func(title, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-9s %s\n", title, fmt.Sprintf(format, args...))
+		b.Line("  %-9s %s", title, fmt.Sprintf(format, args...))
 	}
 	if !x.Pinned {
 		line("asks", "for no exclusive CPUs: it runs in the shared pool")

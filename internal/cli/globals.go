@@ -175,7 +175,7 @@ func encode(w io.Writer, format string, v any) error {
 	if format == "json" {
 		data = append(literal(data), '\n')
 	}
-	return writeOutput(w, string(data))
+	return writeOutput(raw(w), string(data))
 }
 
 // literal returns JSON with literal <, > and &. encoding/json escapes them for web pages, even in parts that encode

@@ -330,14 +330,15 @@ func (p *memoryPass) write(b *table.Page) {
 		rows = append(rows, []string{fmt.Sprint(m.From), fmt.Sprint(m.To), sizeText(m.BaseBytes), sizeText(m.HugeBytes), sizeText(m.HugeTLBBytes)})
 	}
 	printRows(b, rows)
-	fmt.Fprintf(b, "\n%s in %.1f s, %d calls, %d pauses\n", p.Outcome, p.Seconds, p.Calls, p.Pauses)
+	b.WriteByte('\n')
+	b.Line("%s in %.1f s, %d calls, %d pauses", p.Outcome, p.Seconds, p.Calls, p.Pauses)
 	if p.DryRun {
 		b.WriteString("(dry run: nothing was moved)\n")
 	}
 	if len(p.Exited) > 0 {
-		fmt.Fprintf(b, "processes that ended meanwhile: %s\n", strings.Trim(fmt.Sprint(p.Exited), "[]"))
+		b.Line("processes that ended meanwhile: %s", strings.Trim(fmt.Sprint(p.Exited), "[]"))
 	}
 	for _, warning := range p.Warnings {
-		fmt.Fprintf(b, "warning: %s\n", warning)
+		b.Line("warning: %s", warning)
 	}
 }

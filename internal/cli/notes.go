@@ -5,11 +5,13 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // printNote prints a note for people. It is not on standard output, which scripts read.
 func printNote(cmd *cobra.Command, format string, args ...any) {
-	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "note: "+format+"\n", args...)
+	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), table.Clean("note: "+fmt.Sprintf(format, args...)))
 }
 
 // printNotes prints notes for people.

@@ -12,7 +12,7 @@ const formatSVG = "svg"
 
 // writeSVG draws machines as an image.
 func writeSVG(w io.Writer, title string, pictures []picture.Picture, notes ...string) error {
-	return writeOutput(w, picture.SVG(title, pictures, notes...))
+	return writeOutput(raw(w), picture.SVG(title, pictures, notes...))
 }
 
 // machinePicture returns a picture of a machine without holders. Each CPU shows its number.

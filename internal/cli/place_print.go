@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // print shows the cores of the machine with the chosen CPUs.
@@ -15,7 +16,7 @@ func (p *placedCPUs) print(w io.Writer) error {
 	domains := strings.Join(append(numbered("NUMA node", p.NUMANodes), numbered("L3", p.L3)...), ", ")
 	memory := strings.Join(numbered("NUMA node", slices.Collect(p.Mems.All())), "")
 	drawn := p.picture()
-	var text strings.Builder
+	var text table.Page
 	fmt.Fprintf(&text, "%s: %s; memory of %s\n\n", paint(bold, cpusText(p.CPUs)), domains, memory)
 	text.WriteString(drawn.Text("  "))
 	legend := []string{picture.Chosen.Legend()}
@@ -25,7 +26,7 @@ func (p *placedCPUs) print(w io.Writer) error {
 	legend = append(legend, picture.Taken.Legend(), picture.Off.Legend(), picture.Free.Legend())
 	text.WriteString("\n  one word a core, one sign a thread: " + strings.Join(legend, ", ") + "\n\nwhy\n")
 	for _, why := range p.Why {
-		text.WriteString("  " + why.Text + "\n")
+		text.Line("  %s", why.Text)
 	}
 	return writeOutput(w, text.String())
 }

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/internal/scheduler/relocation"
 	"github.com/berth-project/berth/internal/scheduler/simulate"
+	"github.com/berth-project/berth/internal/value/table"
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
@@ -141,8 +141,8 @@ func (o *repackOptions) carryOut(cmd *cobra.Command, node string, plan *simulate
 
 // text describes the progress of each move.
 func (r repacked) text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "plan: %s\n", r.plan.Text())
+	var b table.Page
+	b.Line("plan: %s", r.plan.Text())
 	for i, s := range r.Steps {
 		how := map[relocation.State]string{
 			relocation.Moved: "moved", relocation.Refused: "refused", relocation.Withdrawn: "not moved",
@@ -151,7 +151,7 @@ func (r repacked) text() string {
 		if s.Text != "" {
 			how += ": " + s.Text
 		}
-		fmt.Fprintf(&b, "  %d. %s: CPUs %s -> %s: %s\n", i+1, s.Pod, s.From, s.To, how)
+		b.Line("  %d. %s: CPUs %s -> %s: %s", i+1, s.Pod, s.From, s.To, how)
 	}
 	return b.String()
 }
@@ -169,8 +169,8 @@ func (o *repackOptions) objects(cmd *cobra.Command) (simulate.Objects, error) {
 
 // repacksText formats plans for people.
 func repacksText(r simulate.Repacks) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d free CPUs, %s free as a whole, %s may be moved\n",
+	var b table.Page
+	b.Line("%s: %d free CPUs, %s free as a whole, %s may be moved",
 		r.Node, r.Fragmentation.FreeCPUs, unit.Count(r.Fragmentation.FreeL3, "L3 domain"), unit.Count(len(r.Movable), "pod"))
 	for i := range r.Plans {
 		printRepack(&b, "", &r.Plans[i])
@@ -179,15 +179,15 @@ func repacksText(r simulate.Repacks) string {
 		b.WriteString("no plan: nothing to make room for, or no moves that would\n")
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(&b, "note: %s\n", note)
+		b.Line("note: %s", note)
 	}
 	return b.String()
 }
 
 // printRepack prints a plan, one line per move.
-func printRepack(b *strings.Builder, indent string, r *simulate.Repack) {
-	fmt.Fprintf(b, "%splan: %s\n", indent, r.Text())
+func printRepack(b *table.Page, indent string, r *simulate.Repack) {
+	b.Line("%splan: %s", indent, r.Text())
 	for i, move := range r.Moves {
-		fmt.Fprintf(b, "%s  %d. %s: CPUs %s -> %s\n", indent, i+1, move.Pod, move.From, move.To)
+		b.Line("%s  %d. %s: CPUs %s -> %s", indent, i+1, move.Pod, move.From, move.To)
 	}
 }

@@ -255,7 +255,9 @@ func (o rollbackOptions) open(stateDir, boot string) (*journal.Journal, error) {
 // settle restores what an ended agent moved (raised quotas, the boundary of offline work) if the next agent cannot
 // start. It does nothing while another agent holds the directory.
 func settle(cmd *cobra.Command, g *globals, stateDir string) {
-	say := func(format string, values ...any) { _, _ = fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", values...) }
+	say := func(format string, values ...any) {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), table.Clean(fmt.Sprintf(format, values...)))
+	}
 	for _, owner := range orphans.Movers() {
 		done, err := rollback(g, stateDir, rollbackOptions{owner: owner})
 		if errors.Is(err, journal.ErrLocked) {

@@ -81,7 +81,7 @@ func changesTo(w io.Writer) func(string) {
 	last := ""
 	return func(what string) {
 		if what != last {
-			_, _ = fmt.Fprintln(w, what)
+			_, _ = fmt.Fprintln(w, table.Clean(what))
 		}
 		last = what
 	}

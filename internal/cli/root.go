@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/berth-project/berth/internal/agent"
 	"github.com/berth-project/berth/internal/capability"
@@ -55,7 +54,7 @@ func Run(ctx context.Context, args []string, s Streams, version string) int {
 
 // RunAs is Run for a program with its own name and build.
 func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
-	s.Out = onScreen(s.Out)
+	s.Out, s.Err = outputTo(s.Out), outputTo(s.Err)
 	root := newRoot(s, p, agent.Capabilities())
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -64,35 +63,16 @@ func RunAs(ctx context.Context, p Program, args []string, s Streams) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		_, _ = fmt.Fprintln(s.Err, "berth: interrupted")
 	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
-		_, _ = fmt.Fprintln(s.Err, "berth:", err, "(run it as root)")
+		_, _ = fmt.Fprintln(s.Err, "berth:", errorText(err), "(run it as root)")
 	default:
-		_, _ = fmt.Fprintln(s.Err, "berth:", err)
+		_, _ = fmt.Fprintln(s.Err, "berth:", errorText(err))
 	}
 	return exitCode(err)
 }
 
-// screen is a terminal of known width.
-type screen struct {
-	*os.File
-
-	columns int
-}
-
-// Columns returns the width of the terminal in columns, 0 if it is unknown.
-func (s screen) Columns() int { return s.columns }
-
-// onScreen returns a terminal with its width, and any other stream unchanged.
-func onScreen(out io.Writer) io.Writer {
-	file, ok := out.(*os.File)
-	if !ok {
-		return out
-	}
-	columns, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
-		return out // no terminal
-	}
-	return screen{file, columns}
-}
+// errorText returns the text of an error. Lines after the first are indented, so that a name in it cannot look like
+// another message of Berth.
+func errorText(err error) string { return strings.ReplaceAll(err.Error(), "\n", "\n  ") }
 
 // Command returns all commands of a program, for man pages and completions.
 func Command(p Program) *cobra.Command {

@@ -90,7 +90,7 @@ warning: a key that is mistyped, or whose value or field does not count.`,
 func showReport(cmd *cobra.Command, format string, r simulate.Report) error {
 	if format == formatSVG {
 		for _, warning := range warningsOf(r) { // a picture has no room for warnings
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", warning)
+			_, _ = fmt.Fprintln(cmd.ErrOrStderr(), table.Clean("warning: "+warning))
 		}
 		return drawReport(cmd.OutOrStdout(), r)
 	}
@@ -140,13 +140,13 @@ func readCluster(names []string, in io.Reader) (*simulate.Cluster, error) {
 
 // gapsText lists what is not simulated, one line each.
 func gapsText(gaps []simulate.Gap) string {
-	var b strings.Builder
+	var b table.Page
 	for _, gap := range gaps {
-		fmt.Fprintf(&b, "  - %s: %s", gap.What, gap.Effect)
+		here := ""
 		if gap.Count > 0 {
-			fmt.Fprintf(&b, " (here: %d)", gap.Count)
+			here = fmt.Sprintf(" (here: %d)", gap.Count)
 		}
-		b.WriteByte('\n')
+		b.Line("  - %s: %s%s", gap.What, gap.Effect, here)
 	}
 	return b.String()
 }
@@ -182,14 +182,14 @@ func printReport(w io.Writer, r simulate.Report) error {
 	b.WriteByte('\n')
 	for i := range r.Nodes {
 		for _, note := range r.Nodes[i].Notes {
-			fmt.Fprintf(b, "note: %s: %s\n", r.Nodes[i].Name, note)
+			b.Line("note: %s: %s", r.Nodes[i].Name, note)
 		}
 	}
 	for _, ignored := range r.Ignored {
-		fmt.Fprintf(b, "ignored: %d x %s\n", ignored.Count, ignored.Kind)
+		b.Line("ignored: %d x %s", ignored.Count, ignored.Kind)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintf(b, "note: %s\n", note)
+		b.Line("note: %s", note)
 	}
 	return writeOutput(w, b.String())
 }
@@ -210,7 +210,7 @@ func printPlacements(b *table.Page, placements []simulate.Placement) {
 	_ = table.Write(b, rows) // a page accepts everything
 	for _, p := range placements {
 		for _, warning := range p.Warnings {
-			fmt.Fprintf(b, "warning: %s/%s: %s\n", p.Namespace, p.Pod, warning)
+			b.Line("warning: %s/%s: %s", p.Namespace, p.Pod, warning)
 		}
 	}
 }
@@ -237,16 +237,16 @@ func idsText(ids []int) string {
 func printPending(b *table.Page, pending []simulate.Pending) {
 	for _, p := range pending {
 		if p.SameAs != "" {
-			fmt.Fprintf(b, "%s/%s: as %s\n", p.Namespace, p.Pod, p.SameAs)
+			b.Line("%s/%s: as %s", p.Namespace, p.Pod, p.SameAs)
 			continue
 		}
-		fmt.Fprintf(b, "%s/%s: %s\n", p.Namespace, p.Pod, p.Reason)
-		printNodeReasons(&b.Builder, p.Nodes)
+		b.Line("%s/%s: %s", p.Namespace, p.Pod, p.Reason)
+		printNodeReasons(b, p.Nodes)
 		if p.Repack != nil {
-			printRepack(&b.Builder, "  ", p.Repack)
+			printRepack(b, "  ", p.Repack)
 		}
 		for _, warning := range p.Warnings {
-			fmt.Fprintf(b, "  warning: %s\n", warning)
+			b.Line("  warning: %s", warning)
 		}
 	}
 }
@@ -254,13 +254,13 @@ func printPending(b *table.Page, pending []simulate.Pending) {
 // detailsShown bounds the lines per pending pod; the other formats have all lines.
 const detailsShown = 8
 
-func printNodeReasons(b *strings.Builder, nodes []simulate.NodeReason) {
+func printNodeReasons(b *table.Page, nodes []simulate.NodeReason) {
 	for i, n := range nodes {
 		if i == detailsShown {
-			fmt.Fprintf(b, "  … and %s more (-o json has all)\n", unit.Count(len(nodes)-i, "node"))
+			b.Line("  … and %s more (-o json has all)", unit.Count(len(nodes)-i, "node"))
 			return
 		}
-		fmt.Fprintf(b, "  %s: %s\n", n.Node, n.Detail)
+		b.Line("  %s: %s", n.Node, n.Detail)
 	}
 }
 
@@ -365,12 +365,14 @@ func nodePicture(n *simulate.Node) (picture.Picture, error) {
 
 // drawNode draws one node as text, with a legend of its pods.
 func drawNode(b *table.Page, p *picture.Picture) {
-	fmt.Fprintf(b, "\n%s\n%s", p.Name, p.Text("  "))
+	b.WriteByte('\n')
+	b.Line("%s", p.Name)
+	b.WriteString(p.Text("  "))
 	for i, holder := range p.Holders {
-		fmt.Fprintf(b, "  %c  %s\n", picture.Mark{Kind: picture.Held, Holder: i}.Sign(), holder)
+		b.Line("  %c  %s", picture.Mark{Kind: picture.Held, Holder: i}.Sign(), holder)
 	}
 	if p.Has(picture.Empty) {
-		fmt.Fprintf(b, "  %c  %s\n", picture.Mark{Kind: picture.Empty}.Sign(), picture.Empty.Word())
+		b.Line("  %c  %s", picture.Mark{Kind: picture.Empty}.Sign(), picture.Empty.Word())
 	}
 }
 

@@ -284,11 +284,12 @@ func (s status) drift() error {
 func (s status) print(w io.Writer) error {
 	b := table.PageFor(w)
 	if s.Agent.Alive {
-		fmt.Fprintf(b, "agent: running, pid %d, version %s%s\n", s.Agent.PID, s.Agent.Version, s.views.headline())
+		b.Line("agent: running, pid %d, version %s%s", s.Agent.PID, s.Agent.Version, s.views.headline())
 	} else {
-		fmt.Fprintf(b, "agent: not running\nnext: %s\n", s.next)
+		b.Line("agent: not running")
+		b.Line("next: %s", s.next)
 		if s.profile != nil {
-			fmt.Fprintf(b, "tune: %s\n", s.profile)
+			b.Line("tune: %s", s.profile)
 		}
 	}
 	s.views.printNode(b)
@@ -304,7 +305,7 @@ func (s status) print(w io.Writer) error {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(b, "problem: %s\n", p)
+		b.Line("problem: %s", p)
 	}
 	return writeOutput(w, b.String())
 }

@@ -228,7 +228,7 @@ func isTerminal(cmd *cobra.Command) bool {
 }
 
 func terminalOf(cmd *cobra.Command) top.Terminal {
-	return top.Terminal{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Environ: os.Environ()}
+	return top.Terminal{In: cmd.InOrStdin(), Out: raw(cmd.OutOrStdout()), Environ: os.Environ()}
 }
 
 // lookLive asks the agent, which must be alive.
@@ -299,7 +299,7 @@ func reportLines(all []capability.Info) func(*view.View) []string {
 		var page table.Page
 		for _, n := range said.nodes {
 			if n.Headline != "" {
-				page.WriteString(n.Headline + "\n")
+				page.Line("%s", n.Headline)
 			}
 		}
 		said.printNode(&page)

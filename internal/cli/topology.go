@@ -107,7 +107,7 @@ func (g *globals) captureMachine(w io.Writer, tree fs.FS, name string, force boo
 		return fmt.Errorf("record the kernel's settings: %w", err)
 	}
 	if name == "-" {
-		return writeText(w, string(recording.Format()))
+		return writeText(raw(w), string(recording.Format()))
 	}
 	if err := writeNew("--capture", name, recording.Format(), force); err != nil {
 		return err

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/value/cpuset"
@@ -204,11 +201,12 @@ func printRemarks(page *table.Page, t *topology.Topology, paint painter) {
 		cpus cpuset.Set
 	}{{"offline", t.Offline}, {"isolated", t.Isolated}, {"nohz_full", t.NoHzFull}, {"reserved", t.Reserved}} {
 		if !set.cpus.IsEmpty() {
-			fmt.Fprintf(page, "%s: %s\n", set.name, cpusText(set.cpus))
+			page.Line("%s: %s", set.name, cpusText(set.cpus))
 		}
 	}
 	for _, warning := range t.Warnings {
-		fmt.Fprintf(page, "%s %s\n", paint(yellow, "warning:"), warning)
+		page.WriteString(paint(yellow, "warning:"))
+		page.Line(" %s", warning)
 	}
 }
 
@@ -241,11 +239,9 @@ const (
 
 func plain(_, text string) string { return text }
 
-// paintFor returns a painter that adds colors only on a terminal with styles, and only if NO_COLOR (no-color.org) is
-// not set.
+// paintFor returns a painter that adds colors only on an output with styles.
 func paintFor(w io.Writer) painter {
-	file, ok := w.(interface{ Fd() uintptr })
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) {
+	if o, is := w.(*output); !is || !o.styled {
 		return plain
 	}
 	return func(style, text string) string { return style + text + reset }

@@ -254,16 +254,17 @@ func printPlan(w io.Writer, plan tune.Plan) error {
 	} else if err := writeHalves(w, rows, undo); err != nil {
 		return err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", planSummary(plan.Settings))
+	var b table.Page
+	b.WriteByte('\n')
+	b.Line("%s", planSummary(plan.Settings))
 	if len(plan.Refuses) > 0 {
 		b.WriteString("apply would refuse (exit 3): " + strings.Join(plan.Refuses, ", ") + "\n")
 	}
 	for _, line := range reasons(plan.Settings) {
-		b.WriteString("note: " + line + "\n")
+		b.Line("note: %s", line)
 	}
 	for _, f := range plan.Findings {
-		fmt.Fprintf(&b, "%s: %s: %s\n", f.Severity, f.Code, f.Text)
+		b.Line("%s: %s: %s", f.Severity, f.Code, f.Text)
 	}
 	return writeText(w, wrapLines(b.String(), table.WidthOf(w)))
 }

@@ -84,7 +84,7 @@ func (v views) headline() string {
 func (v views) printNode(b *table.Page) {
 	for _, n := range v.nodes {
 		for _, line := range n.Lines {
-			b.WriteString(line + "\n")
+			b.Line("%s", line)
 		}
 		printRows(b, n.Table)
 	}

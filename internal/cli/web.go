@@ -232,7 +232,7 @@ func watchStatus(cmd *cobra.Command, format, config string) error {
 		return err
 	}
 	defer stream.Close()
-	_, err = io.Copy(cmd.OutOrStdout(), stream)
+	_, err = io.Copy(raw(cmd.OutOrStdout()), stream)
 	switch {
 	case cmd.Context().Err() != nil:
 		return nil // the user quit

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"charm.land/lipgloss/v2"
 
 	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/cli/picture"
+	"github.com/berth-project/berth/internal/value/table"
 	"github.com/berth-project/berth/internal/value/unit"
 )
 
@@ -302,15 +302,8 @@ func eventText(e view.Event) string {
 	return fmt.Sprintf("%s %s%s: %s", e.At.Format("15:04:05"), e.Reason, about, e.Text)
 }
 
-// clean replaces unprintable characters by question marks, so that a user's text cannot move the cursor.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-}
+// clean makes a text safe on a terminal, so that a user's text cannot move the cursor.
+func clean(text string) string { return table.Clean(text) }
 
 // start cuts a text at its end to fit, tail at its start.
 func start(text string, most int) string {

@@ -3,7 +3,8 @@
 // Each column is as wide as its widest cell while a line is at most as wide as WidthOf returns. If a line would be
 // wider, the widest column shrinks step by step. The text of a cell then continues on the next lines, indented by two
 // blanks. A cell breaks at blanks, and after commas and slashes, so that CPU lists and paths stay readable. It breaks
-// inside a word only when that is not enough. No text is ever lost.
+// inside a word only when that is not enough. No printable text is ever lost. Cells and lines of a page are clean: see
+// Clean.
 package table
 
 import (
@@ -33,11 +34,18 @@ const (
 // WidthOf returns how many columns a text on w may have: the width of a screen, which has a method Columns, but at
 // least 80. It is 120 for a file, a pipe, and a screen of unknown width.
 func WidthOf(w io.Writer) int {
-	screen, is := w.(interface{ Columns() int })
-	if !is || screen.Columns() <= 0 {
-		return Width
+	if columns := ColumnsOf(w); columns > 0 {
+		return max(columns, leastWidth)
 	}
-	return max(screen.Columns(), leastWidth)
+	return Width
+}
+
+// ColumnsOf returns the width of a screen, 0 if w is no screen or its width is unknown.
+func ColumnsOf(w io.Writer) int {
+	if screen, is := w.(interface{ Columns() int }); is {
+		return max(0, screen.Columns())
+	}
+	return 0
 }
 
 // Page collects a text for an output of known width. The zero Page is for a file.
@@ -53,9 +61,10 @@ func PageFor(w io.Writer) *Page { return &Page{columns: WidthOf(w)} }
 // Columns returns the width of the page's screen, 0 if it is unknown.
 func (p *Page) Columns() int { return p.columns }
 
-// Write writes the rows; the first row may be a header. Rows may have different numbers of cells. An error comes from
-// w.
+// Write writes the rows, with each cell cleaned; the first row may be a header. Rows may have different numbers of cells.
+// An error comes from w.
 func Write(w io.Writer, rows [][]string) error {
+	rows = clean(rows)
 	widths := columns(rows, WidthOf(w))
 	var b strings.Builder
 	for _, row := range rows {
@@ -65,6 +74,18 @@ func Write(w io.Writer, rows [][]string) error {
 		return fmt.Errorf("write table: %w", err)
 	}
 	return nil
+}
+
+// clean returns a copy of the rows with clean cells.
+func clean(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for y, row := range rows {
+		out[y] = make([]string, len(row))
+		for x, cell := range row {
+			out[y][x] = Clean(cell)
+		}
+	}
+	return out
 }
 
 func writeRow(b *strings.Builder, row []string, widths []int) {
