@@ -106,3 +106,40 @@ func TestOthersAreReadWhileSomebodyLooks(t *testing.T) {
 		_ = m.stop()
 	})
 }
+
+// A service that is no workload is in the view once its quota throttled it, by the name of its group.
+func TestThrottledServicesAreShown(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		const busy, calm, free = "system.slice/busy.service", "system.slice/calm.service", "system.slice/free.service"
+		for group, quota := range map[string]string{"system.slice": "max 100000", busy: "50000 100000", calm: "50000 100000", free: "max 100000"} {
+			m.addGroup(group, quota)
+			m.counts(group, 0, 0, 0)
+		}
+		m.boot()
+		v := &viewer{agent: m.controls}
+		if _, err := v.look(); err != nil {
+			t.Fatal(err)
+		}
+		m.run(10*time.Second, 0.1)
+		m.counts(busy, 100, 40, 2*time.Second)
+		m.counts(calm, 100, 0, 2*time.Second)
+		m.counts(free, 100, 40, 2*time.Second)
+		last, err := v.look()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []view.Workload{{Name: busy, Throttling: &view.Throttling{
+			Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 100, Throttled: 40, BurstHelps: true,
+		}}}
+		var got []view.Workload
+		for _, w := range last.Workloads {
+			if w.Throttling != nil && w.Status == nil {
+				got = append(got, w)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("unmanaged (-want +got):\n%s", diff)
+		}
+		_ = m.stop()
+	})
+}

@@ -37,8 +37,10 @@ type status struct {
 	Applied  []applied
 	// damage is what is wrong with the journal; Problems has it, too.
 	damage error
-	// next is the next step if no agent runs; for people only.
+	// next is the next step if no agent runs, or if there is no workload; for people only.
 	next string
+	// unmanaged are what quotas throttle although no workload asked for burst; for people only.
+	unmanaged []view.Workload
 	// profile is the applied host profile if no agent runs, nil for none.
 	profile *inForce
 	// config is the agent's file.
@@ -161,8 +163,34 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		if g.unpacked == "" { // a recording has no state
 			s.profile = g.inForceOr(cmd, config)
 		}
+	} else if len(s.Workloads) == 0 {
+		s.next = firstStep(cfg)
 	}
 	return s, nil
+}
+
+// firstStep describes what to do if no workload has opted in.
+func firstStep(cfg v1alpha1.AgentConfig) string {
+	if *cfg.Cluster.Enabled {
+		return `no workload asks for anything: give a pod the annotation cpuset-scheduler: "true" for CPUs of its own, or koordinator.sh/cpuBurst for burst`
+	}
+	return fmt.Sprintf("no workload: describe one in a file in %s, which the agent reads at once (docs/install.md)", cfg.WorkloadDir)
+}
+
+// unmanagedRows lists workloads and services that did not ask for burst, although their quota throttles them.
+func unmanagedRows(all []view.Workload) [][]string {
+	rows := [][]string{{"UNMANAGED", "LIMIT", "USED", "THROTTLED", "BURST"}}
+	for _, w := range all {
+		t, helps := w.Throttling, "-"
+		if t.BurstHelps {
+			helps = "would help"
+		}
+		rows = append(rows, []string{
+			w.Name, fmt.Sprintf("%.3g CPUs", t.Limit), fmt.Sprintf("%.3g CPUs", t.Used),
+			fmt.Sprintf("%d of %d periods in %.0f s", t.Throttled, t.Periods, t.Seconds), helps,
+		})
+	}
+	return rows
 }
 
 // nextStep describes what to do if no agent runs.
@@ -222,6 +250,11 @@ func (s *status) take(seen *view.View) {
 	if s.Agent.Alive {
 		s.Workloads = append(s.Workloads, seen.Statuses()...)
 		s.Problems = append(s.Problems, seen.Problems...)
+		for _, w := range seen.Workloads {
+			if w.Status == nil && w.Throttling != nil && w.Throttling.Throttled > 0 {
+				s.unmanaged = append(s.unmanaged, w)
+			}
+		}
 	}
 }
 
@@ -294,6 +327,10 @@ func (s status) print(w io.Writer) error {
 	}
 	s.views.printNode(b)
 	printRows(b, s.views.table(s.Workloads))
+	if s.Agent.Alive && s.next != "" {
+		b.Line("next: %s", s.next)
+	}
+	printRows(b, unmanagedRows(s.unmanaged))
 	rows := [][]string{{"FILE (VALUE PERIOD)", "ORIGINAL", "NOW", "STATE", "OWNER", "WORKLOAD", "SINCE"}}
 	for _, a := range s.Applied {
 		rows = append(rows, []string{

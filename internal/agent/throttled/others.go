@@ -1,5 +1,5 @@
 // Package throttled reads how much quotas throttle workloads that did not ask for burst, while somebody views a host.
-// It shows which workloads burst would help, and writes nothing.
+// It also reads the services of the host that are no workloads. It shows whom burst would help, and writes nothing.
 package throttled
 
 import (
@@ -20,6 +20,12 @@ const (
 	kept  = time.Minute
 )
 
+// services is the group of the host's services, of which at most mostServices are read.
+const (
+	services     = "system.slice"
+	mostServices = 512
+)
+
 // Others compares readings of groups that no capability checks. The zero value is ready for use; it is not safe for
 // concurrent use.
 type Others struct {
@@ -29,7 +35,8 @@ type Others struct {
 }
 
 // Look returns how much quotas throttled the containers that burst does not check, by name, and reads their files if
-// that is due. It only reads.
+// that is due. For a service that is no workload the name is its group; it is there only if its quota throttled it. Look
+// only reads.
 func (o *Others) Look(now time.Duration, host *cgroup.Host, all []observed.Workload, quotas []capability.Quota) (map[string]*view.Throttling, error) {
 	passed := now - o.at
 	if o.read != nil && passed < every {
@@ -45,29 +52,73 @@ func (o *Others) Look(now time.Duration, host *cgroup.Host, all []observed.Workl
 	}
 	o.at, o.read, o.said = now, map[string]view.Counted{}, map[string]*view.Throttling{}
 	var errs []error
+	known := make(map[string]bool, len(all))
 	for i := range all {
 		c := &all[i]
+		known[c.Group] = true
 		if looked[c.Name] || c.Group == "" {
 			continue
 		}
-		counted, limited, err := countedOf(host, c.Group)
-		switch {
-		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, cgroup.ErrNoKnob):
-			continue // it ended, or nothing can throttle it
-		case err != nil:
-			errs = append(errs, err)
-			continue
-		case !limited:
-			continue
-		}
-		o.read[c.Group] = counted
-		if was, known := before[c.Group]; known {
-			if t := view.ThrottlingBetween(was, counted, passed); t != nil {
-				o.said[c.Name] = t
-			}
+		t, err := o.compare(host, c.Group, before, passed)
+		if errs = append(errs, err); t != nil {
+			o.said[c.Name] = t
 		}
 	}
+	errs = append(errs, o.services(host, known, before, passed))
 	return o.said, errors.Join(errs...)
+}
+
+// services compares the services of the host that are not known.
+func (o *Others) services(host *cgroup.Host, known map[string]bool, before map[string]view.Counted, passed time.Duration) error {
+	groups, err := servicesOf(host)
+	errs := []error{err}
+	for _, group := range groups {
+		if known[group] {
+			continue
+		}
+		t, err := o.compare(host, group, before, passed)
+		if errs = append(errs, err); t != nil && t.Throttled > 0 {
+			o.said[group] = t
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// compare reads a group and compares it with its reading before. It returns nil if there is nothing to compare: the
+// group ended, nothing can throttle it, or it is new.
+func (o *Others) compare(host *cgroup.Host, group string, before map[string]view.Counted, passed time.Duration) (*view.Throttling, error) {
+	counted, limited, err := countedOf(host, group)
+	switch {
+	case missing(err), err == nil && !limited:
+		return nil, nil //nolint:nilnil // see above
+	case err != nil:
+		return nil, err
+	}
+	o.read[group] = counted
+	was, known := before[group]
+	if !known {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return view.ThrottlingBetween(was, counted, passed), nil
+}
+
+// servicesOf returns the groups of the host's services, none on a host without systemd.
+func servicesOf(host *cgroup.Host) ([]string, error) {
+	slice, err := host.Group(services, cgroup.CPU)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer slice.Close()
+	groups, err := slice.Children(cgroup.CPU)
+	return groups[:min(len(groups), mostServices)], err
+}
+
+// missing reports whether a group or a file of it is not there.
+func missing(err error) bool {
+	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, cgroup.ErrNoKnob) || errors.Is(err, cgroup.ErrNoController)
 }
 
 // countedOf reads a group and closes it again. limited says that the group has a quota.

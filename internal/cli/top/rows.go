@@ -119,6 +119,8 @@ func stateOf(w *view.Workload, pools []capability.Pool) string {
 		return "refused"
 	case w.Status != nil:
 		return string(w.Status.State)
+	case h == nil && w.Throttling != nil:
+		return "unmanaged"
 	case h == nil || h.CPUs.IsEmpty():
 		return "-"
 	case h.Exclusive:

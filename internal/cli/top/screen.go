@@ -27,6 +27,9 @@ const (
 	pageNode
 )
 
+// noWorkload is for a host that manages nothing yet.
+const noWorkload = "no workload: describe one in a file in workloadDir of the agent's file, or give a pod its annotation (berth status)"
+
 // screen is a view with the user's selection.
 type screen struct {
 	// now is never nil; before is the previous view, nil at first.
@@ -78,8 +81,12 @@ func (s *screen) frame() string {
 func (s *screen) whole() string {
 	all := append(append(s.header(), s.blocks()...), "")
 	all = append(all, s.heading())
-	for _, r := range s.rows() {
+	rows := s.rows()
+	for _, r := range rows {
 		all = append(all, s.line(r, false))
+	}
+	if len(rows) == 0 {
+		all = append(all, s.none()...)
 	}
 	for _, p := range s.now.Problems {
 		all = append(all, "problem: "+clean(p))
@@ -155,7 +162,7 @@ func (s *screen) list(space int) []string {
 	}
 	selected, rows := s.found()
 	if len(rows) == 0 {
-		return append(lines, "no workload"+map[bool]string{true: " passes the filter"}[s.filter != ""])
+		return append(lines, s.none()...)
 	}
 	room := max(0, space-len(lines))
 	first := max(0, min(selected-room/2, len(rows)-room))
@@ -163,6 +170,14 @@ func (s *screen) list(space int) []string {
 		lines = append(lines, s.line(rows[i], i == selected))
 	}
 	return lines
+}
+
+// none says why no workload is listed, and what to do.
+func (s *screen) none() []string {
+	if s.filter != "" {
+		return []string{"no workload passes the filter"}
+	}
+	return s.wrap(noWorkload)
 }
 
 func (s *screen) nameWidth() int { return max(narrowestName, s.width-rest) }
