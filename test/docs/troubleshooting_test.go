@@ -31,10 +31,14 @@ func TestTroubleshootingHasEachReason(t *testing.T) {
 		"## Events":                            eventReasons(t),
 		"## Pinnable":                          pinnableReasons(t),
 		"## Decisions":                         burstDecisions(t),
+		"## Boundary":                          boundaryReasons(t),
 		"### What the CPUs of a node lack":     allocRefusals(t),
 		"### What the node lacks besides":      placementRefusals(t),
 		"### What the scheduler says of nodes": schedulerTexts(t),
 		"### What an administrator's rules re": ruleRefusals(t),
+		"### Refusals in one word":             refusedWords(t),
+		"### Refusals of the scheduler in one": schedulerWords(t),
+		"## Admission":                         policyMessages(t),
 	} {
 		if len(made) < 3 {
 			t.Errorf("%s: found only %q in the code", section, made)
@@ -158,8 +162,12 @@ func allocRefusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for code := range codes(t, "internal/capability/place/alloc") {
-		if said := (alloc.Refusal{Code: alloc.RefusalCode(code), Want: 4}).String(); said != "" {
+		said := (alloc.Refusal{Code: alloc.RefusalCode(code), Want: 4}).String()
+		switch code := alloc.RefusalCode(code); {
+		case said != "":
 			all = append(all, strings.ReplaceAll(said, "4", "N"))
+		case code != alloc.Placed:
+			t.Errorf("code %d of the allocator has no text", code)
 		}
 	}
 	return all
@@ -170,8 +178,12 @@ func placementRefusals(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	for code := range codes(t, "internal/capability/place/placement") {
-		if said := (placement.Refusal{Code: placement.RefusalCode(code)}).String(); said != "" {
+		said := (placement.Refusal{Code: placement.RefusalCode(code)}).String()
+		switch code := placement.RefusalCode(code); {
+		case said != "":
 			all = append(all, said)
+		case code != placement.Placed && code != placement.Allocation:
+			t.Errorf("code %d of a placement has no text", code)
 		}
 	}
 	return all
