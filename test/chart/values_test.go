@@ -3,10 +3,8 @@ package chart
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,39 +88,6 @@ func TestWrongValues(t *testing.T) {
 		if _, err := try(t, newest, "kube-system", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
-	}
-}
-
-// leaves returns the paths of the values with their defaults, as the page writes them.
-func leaves(prefix string, values map[string]any) map[string]string {
-	all := map[string]string{}
-	for name, value := range values {
-		inner, nested := value.(map[string]any)
-		if !nested || len(inner) == 0 {
-			text, err := json.Marshal(value)
-			if err != nil {
-				text = []byte(err.Error())
-			}
-			all[prefix+name] = strings.Trim(string(text), `"`)
-			continue
-		}
-		maps.Copy(all, leaves(prefix+name+".", inner))
-	}
-	return all
-}
-
-// TestPage checks that docs/chart.md lists each value with its default, and no other value.
-func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/chart.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (?:`([^`]*)`)? *\\|").FindAllSubmatch(page, -1) {
-		got[string(row[1])] = string(row[2])
-	}
-	if diff := cmp.Diff(leaves("", load(t).Values), got); diff != "" {
-		t.Errorf("values (-chart +page):\n%s", diff)
 	}
 }
 
