@@ -230,25 +230,65 @@ func TestRepackIsForNobody(t *testing.T) {
 	}
 }
 
-// TestSecurityExplainsEachRight finds rules that SECURITY.md does not explain, and explained rules that no role has.
+// TestSecurityExplainsEachRight compares the tables of SECURITY.md with the rules of every role of the manifests, in both
+// directions. A table has the rules of the roles of one name. An account also has the roles that it is bound to and that
+// no manifest makes.
 func TestSecurityExplainsEachRight(t *testing.T) {
-	for account, file := range map[string]string{"berth-agent": "agent/rbac.yaml", "berth-uninstall": "uninstall/rbac.yaml"} {
-		var had, told []string
-		for _, rule := range rulesOf(t, file) {
-			had = append(had, strings.Join(rule.Resources, ", ")+": "+strings.Join(rule.Verbs, ", "))
-		}
-		_, rest, _ := strings.Cut(read(t, "SECURITY.md"), "| Right of "+account+" |")
-		table, _, _ := strings.Cut(rest, "\n\n")
-		for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
-			told = append(told, row[1])
-		}
-		slices.Sort(had)
-		slices.Sort(told)
-		if !slices.Equal(had, told) || len(had) == 0 {
-			t.Errorf("%s has the rights %q, explained are %q", account, had, told)
+	had, told := map[string][]string{}, map[string][]string{}
+	for _, m := range manifests(t) {
+		switch object := m.object.(type) {
+		case *rbacv1.ClusterRole:
+			had[object.Name] = append(had[object.Name], rights(object.Rules, "")...)
+		case *rbacv1.Role:
+			had[object.Name] = append(had[object.Name], rights(object.Rules, inNamespace(object.Namespace))...)
 		}
 	}
+	for _, m := range manifests(t) {
+		switch object := m.object.(type) {
+		case *rbacv1.ClusterRoleBinding:
+			if _, own := had[object.RoleRef.Name]; !own {
+				had[object.Subjects[0].Name] = append(had[object.Subjects[0].Name], object.RoleRef.Name)
+			}
+		case *rbacv1.RoleBinding:
+			if _, own := had[object.RoleRef.Name]; !own {
+				had[object.Subjects[0].Name] = append(had[object.Subjects[0].Name], object.RoleRef.Name+inNamespace(object.Namespace))
+			}
+		}
+	}
+	table := regexp.MustCompile(`(?m)^\| Right of ([a-z-]+) \|[^\n]*\n\|[-|]+\|\n((?:\|[^\n]*\n)+)`)
+	for _, match := range table.FindAllStringSubmatch(read(t, "SECURITY.md"), -1) {
+		for line := range strings.Lines(match[2]) {
+			row := regexp.MustCompile("^\\| `([^`]+)` \\| *[^| ][^|]*\\|").FindStringSubmatch(line)
+			if row == nil {
+				t.Fatalf("%s: no right, or no reason for it: %s", match[1], line)
+			}
+			told[match[1]] = append(told[match[1]], row[1])
+		}
+	}
+	for _, all := range []map[string][]string{had, told} {
+		for _, rights := range all {
+			slices.Sort(rights)
+		}
+	}
+	if diff := cmp.Diff(had, told); diff != "" || len(had) < 5 {
+		t.Errorf("rights (-manifests +SECURITY.md):\n%s", diff)
+	}
 }
+
+// rights returns each rule as the tables of SECURITY.md write it.
+func rights(rules []rbacv1.PolicyRule, where string) []string {
+	var all []string
+	for _, rule := range rules {
+		what := strings.Join(append(slices.Clone(rule.Resources), rule.NonResourceURLs...), ", ")
+		if len(rule.ResourceNames) > 0 {
+			what += " " + strings.Join(rule.ResourceNames, ", ")
+		}
+		all = append(all, what+where+": "+strings.Join(rule.Verbs, ", "))
+	}
+	return all
+}
+
+func inNamespace(name string) string { return " in " + name }
 
 // TestSecurityNamesTests finds tests that SECURITY.md names and that no longer exist.
 func TestSecurityNamesTests(t *testing.T) {
