@@ -33,8 +33,8 @@ const (
 	renewBefore = 10 * time.Minute
 )
 
-// ErrNoAgent means that no agent runs on a node.
-var ErrNoAgent = errors.New("no agent of Berth runs there: allowed: a node that kubectl berth status shows with an agent")
+// ErrNoAgent means that no agent runs on a node; the message says which pods of agents the node has.
+var ErrNoAgent = errors.New("no agent of Berth runs there")
 
 // access contains what a user's rights allow: connections to agents, and a token for them.
 type access struct {
@@ -67,22 +67,25 @@ func (a *access) dial(ctx context.Context, node string, at func(step string)) (n
 	defer end()
 	at("find the agent")
 	pods, err := a.client.Pods(namespace).List(ctx, metav1.ListOptions{
-		LabelSelector: agents, FieldSelector: "spec.nodeName=" + node + ",status.phase=Running",
+		LabelSelector: agents, FieldSelector: "spec.nodeName=" + node,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find the agent: %w", err)
 	}
 	for i := range pods.Items {
-		if agent := &pods.Items[i]; agent.DeletionTimestamp == nil {
-			at("port-forward to " + agent.Name)
-			conn, err := a.dialer.dial(ctx, agent.Name, portOf(agent))
-			if err == nil {
-				at("answer of the agent")
-			}
-			return conn, err
+		agent := &pods.Items[i]
+		if agent.DeletionTimestamp != nil || agent.Status.Phase != v1.PodRunning {
+			continue
 		}
+		to := target{pod: agent.Name, port: portOf(agent), lacks: lacks(agent)}
+		at("port-forward to " + to.String())
+		conn, err := a.dialer.dial(ctx, to)
+		if err == nil {
+			at("answer of the agent")
+		}
+		return conn, err
 	}
-	return nil, ErrNoAgent
+	return nil, noAgent(node, pods.Items)
 }
 
 // portOf returns the port of an agent, from its readiness probe.

@@ -36,24 +36,24 @@ func newDialer(cfg *rest.Config) (dialer, error) {
 	return dialer{config: cfg, base: base}, nil
 }
 
-// dial opens a connection. If the API server forbids it, dial returns that error. The end of ctx ends the attempt: it
+// dial opens a connection. Its errors name the target. If the API server forbids it, dial returns that error. The end of ctx ends the attempt: it
 // closes a WebSocket that has no answer yet, but SPDY without a WebSocket waits for the API server. An open connection
 // does not end with ctx.
-func (d dialer) dial(ctx context.Context, pod, port string) (net.Conn, error) {
-	way, err := d.way(ctx, d.base.JoinPath("api/v1/namespaces", namespace, "pods", pod, "portforward"))
+func (d dialer) dial(ctx context.Context, to target) (net.Conn, error) {
+	way, err := d.way(ctx, d.base.JoinPath("api/v1/namespaces", namespace, "pods", to.pod, "portforward"))
 	if err != nil {
-		return nil, err
+		return nil, &forwardError{to, err}
 	}
 	session, _, err := way.Dial(portforward.PortForwardProtocolV1Name)
 	if err != nil {
 		if failed := (*httpstream.UpgradeFailureError)(nil); errors.As(err, &failed) {
 			err = failed.Cause // UpgradeFailureError does not unwrap to it
 		}
-		return nil, fmt.Errorf("port-forward: %w", err)
+		return nil, &forwardError{to, err}
 	}
-	c, err := newConn(session, port)
+	c, err := newConn(session, to)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("port-forward: %w", err), session.Close())
+		return nil, errors.Join(&forwardError{to, err}, session.Close())
 	}
 	return c, nil
 }
@@ -105,14 +105,15 @@ const maxMessage = 1 << 20
 // conn is a connection to a port: the only pair of streams of a session. It has no deadlines.
 type conn struct {
 	httpstream.Stream // the bytes of the port
+	to                target
 	session           httpstream.Connection
 	failure           httpstream.Stream
 }
 
 // newConn opens the streams of a session.
-func newConn(session httpstream.Connection, port string) (*conn, error) {
+func newConn(session httpstream.Connection, to target) (*conn, error) {
 	header := http.Header{}
-	header.Set(v1.PortHeader, port)
+	header.Set(v1.PortHeader, to.port)
 	header.Set(v1.PortForwardRequestIDHeader, strconv.Itoa(0))
 	header.Set(v1.StreamType, v1.StreamTypeError)
 	failure, err := session.CreateStream(header)
@@ -125,9 +126,9 @@ func newConn(session httpstream.Connection, port string) (*conn, error) {
 	header.Set(v1.StreamType, v1.StreamTypeData)
 	data, err := session.CreateStream(header)
 	if err != nil {
-		return nil, fmt.Errorf("stream of port %s: %w", port, err)
+		return nil, fmt.Errorf("stream of port %s: %w", to.port, err)
 	}
-	return &conn{Stream: data, session: session, failure: failure}, nil
+	return &conn{Stream: data, to: to, session: session, failure: failure}, nil
 }
 
 // Read implements net.Conn. At the end of the data it reads from the other stream whether there was an error.
@@ -138,7 +139,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	text, failed := io.ReadAll(io.LimitReader(c.failure, maxMessage))
 	if failed != nil || len(text) > 0 {
-		return n, errors.Join(fmt.Errorf("port-forward: %w: %s", ErrAnswer, text), failed)
+		return n, &forwardError{c.to, errors.Join(fmt.Errorf("%w: %s", ErrAnswer, oneLine(string(text))), failed)}
 	}
 	return n, io.EOF
 }
@@ -146,7 +147,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	if err := c.session.Close(); err != nil {
-		return fmt.Errorf("port-forward: %w", err)
+		return &forwardError{c.to, err}
 	}
 	return nil
 }

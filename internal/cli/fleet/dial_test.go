@@ -79,7 +79,7 @@ func TestNoWebSocket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, methods := answering(t, http.StatusBadRequest, "no WebSockets here", test.text, test.failure)
-			c, err := d.dial(t.Context(), "agent", "9100")
+			c, err := d.dial(t.Context(), target{pod: "agent", port: "9100"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +101,7 @@ func TestNoWebSocket(t *testing.T) {
 // by another protocol.
 func TestForbidden(t *testing.T) {
 	d, methods := answering(t, http.StatusForbidden, forbidden, "", "")
-	_, err := d.dial(t.Context(), "agent", "9100")
+	_, err := d.dial(t.Context(), target{pod: "agent", port: "9100"})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `User "a" cannot get`) || len(methods) != 1 {
 		t.Errorf("%v after %d requests", err, len(methods))
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -131,6 +130,9 @@ func (a *authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := a.Transport.RoundTrip(r.WithContext(finalOnly{r.Context()}))
+	if failed := (*forwardError)(nil); errors.As(err, &failed) {
+		return nil, failed // without the transport's words, if the connection ended before the request
+	}
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the proxy reports it
 	}
@@ -193,5 +195,5 @@ func (p *Page) request(ctx context.Context, path string) (*http.Response, error)
 	if err != nil {
 		return nil, fmt.Errorf("ask the agent: %w", err)
 	}
-	return nil, fmt.Errorf("ask the agent: %w: %s: %s", ErrAnswer, answer.Status, strings.TrimSpace(string(text)))
+	return nil, fmt.Errorf("ask the agent: %w: %s: %s", ErrAnswer, answer.Status, oneLine(string(text)))
 }

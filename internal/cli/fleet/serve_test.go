@@ -54,7 +54,7 @@ func (s *server) forward(t *testing.T, agent *httptest.Server) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lists[agentsPath] = list("v1", "Pod", `{"metadata":{"name":"agent"},"spec":{"nodeName":"node-a"}}`)
+	s.lists[agentsPath] = list("v1", "Pod", `{"metadata":{"name":"agent"},"spec":{"nodeName":"node-a"},"status":{"phase":"Running"}}`)
 	s.lists[tokenPath] = `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","status":{"token":"good","expirationTimestamp":"2100-01-01T00:00:00Z"}}`
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != forwardPath || r.Method == http.MethodGet || s.refused["list "+forwardPath] != 0 {
@@ -405,7 +405,7 @@ func TestStreamNamesStep(t *testing.T) {
 	for path, want := range map[string]string{
 		tokenPath:         "ask the agent: token of the account berth-system/berth-viewer: tired",
 		agentsPath:        "ask the agent: find the agent: tired",
-		forwardPath:       "ask the agent: port-forward to agent: tired",
+		forwardPath:       "ask the agent: port-forward to port 9316 of pod berth-system/agent: tired",
 		window.StreamPath: "ask the agent: answer of the agent: tired",
 	} {
 		t.Run(path, func(t *testing.T) {
