@@ -15,7 +15,7 @@ import (
 func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	staged := make(entries) // a target may change twice
+	staged := map[plan.Place]Entry{} // a target may change twice
 	var records []record
 	for _, c := range changes {
 		if c.Value == "" {
@@ -23,7 +23,7 @@ func (j *Journal) Record(changes []plan.Change, since time.Time) error {
 		}
 		e, known := staged[c.Place()]
 		if !known {
-			e, known = j.entries[c.Place()]
+			e, known = j.entries.entry(c.Place())
 		}
 		if known && !e.IsOf(j.kinds, c.ID, c.From) {
 			records = append(records, targetRecord(kindForget, c.Target))

@@ -124,12 +124,53 @@ func (e Entry) intend(kinds plan.Kinds, r record) Entry {
 }
 
 // entries are the entries of a journal, at most one for each place.
-type entries map[plan.Place]Entry
+type entries struct {
+	at map[plan.Place]*Entry
+	// order has the same entries, sorted by object and knob.
+	order []*Entry
+}
+
+func newEntries() entries { return entries{at: map[plan.Place]*Entry{}} }
+
+// entry returns a copy of the entry of a place.
+func (all *entries) entry(p plan.Place) (Entry, bool) {
+	e, known := all.at[p]
+	if !known {
+		return Entry{}, false
+	}
+	return *e, true
+}
+
+// put adds an entry, or replaces the entry of the same place.
+func (all *entries) put(e Entry) {
+	place := e.Target.Place()
+	if old, known := all.at[place]; known {
+		*old = e
+		return
+	}
+	i, _ := all.find(place)
+	all.at[place] = &e
+	all.order = slices.Insert(all.order, i, &e)
+}
+
+func (all *entries) remove(place plan.Place) {
+	if i, known := all.find(place); known {
+		delete(all.at, place)
+		all.order = slices.Delete(all.order, i, i+1)
+	}
+}
+
+// find returns the position of a place in the order.
+func (all *entries) find(place plan.Place) (int, bool) {
+	return slices.BinarySearchFunc(all.order, place, func(e *Entry, p plan.Place) int {
+		return cmp.Or(cmp.Compare(e.Target.Object, p.Object), cmp.Compare(e.Target.Knob, p.Knob))
+	})
+}
 
 // take applies one record. It returns what is wrong with the record, or "".
-func (all entries) take(kinds plan.Kinds, r record) string {
+func (all *entries) take(kinds plan.Kinds, r record) string {
 	place := r.target().Place()
-	e, known := all[place]
+	e, known := all.entry(place)
 	hasValue := r.Kind == kindIntent || r.Kind == kindRebase
 	switch {
 	case !known && (hasValue || r.Kind == kindThreads):
@@ -154,25 +195,25 @@ func (all entries) take(kinds plan.Kinds, r record) string {
 	case kindThreads:
 		e.Threads = r.Threads
 	case kindForget:
-		delete(all, place)
+		all.remove(place)
 		return ""
 	default:
 		return fmt.Sprintf("record of unknown kind %q", r.Kind)
 	}
-	all[place] = e
+	all.put(e)
 	return ""
 }
 
-// sorted returns the matching entries, all when match is nil, sorted by object and knob.
-func (all entries) sorted(match func(Entry) bool) []Entry {
+// sorted returns copies of the matching entries, all when match is nil, sorted by object and knob.
+func (all *entries) sorted(match func(Entry) bool) []Entry {
 	var list []Entry
-	for _, e := range all {
-		if match == nil || match(e) {
-			list = append(list, e)
+	if match == nil {
+		list = slices.Grow(list, len(all.order))
+	}
+	for _, e := range all.order {
+		if match == nil || match(*e) {
+			list = append(list, *e)
 		}
 	}
-	slices.SortFunc(list, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(a.Target.Object, b.Target.Object), cmp.Compare(a.Target.Knob, b.Target.Knob))
-	})
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-project/berth/internal/engine/plan"
 )
@@ -22,6 +23,7 @@ type Journal struct {
 	file    *journalFile // nil once closed
 	entries entries
 	rewrite int64 // the file size at which Tidy rewrites next
+	changed atomic.Uint64
 }
 
 // Begin records an original before the first write to its target. When it returns nil, the record is on disk. Begin
@@ -34,7 +36,7 @@ func (j *Journal) Begin(e Entry) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	if _, known := j.entries[e.Target.Place()]; known {
+	if _, known := j.entries.at[e.Target.Place()]; known {
 		return fmt.Errorf("begin %s: %w", e.Target, ErrExists)
 	}
 	if err := j.book(originalRecord(e)); err != nil {
@@ -55,7 +57,7 @@ func (j *Journal) fresh(e Entry) Entry {
 func (j *Journal) Intend(c plan.Change) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[c.Place()]
+	e, known := j.entries.entry(c.Place())
 	if !known {
 		return fmt.Errorf("intend %s: %w", c, ErrNoEntry)
 	}
@@ -74,7 +76,7 @@ func (j *Journal) Intend(c plan.Change) error {
 func (j *Journal) Made(t plan.Target, v plan.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t.Place()]
+	e, known := j.entries.entry(t.Place())
 	if !known || e.Intent == "" {
 		return fmt.Errorf("made of %s: %w", t, ErrNoEntry)
 	}
@@ -92,7 +94,7 @@ func (j *Journal) Made(t plan.Target, v plan.Value) error {
 func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original plan.Value) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t.Place()]
+	e, known := j.entries.entry(t.Place())
 	if !known {
 		return fmt.Errorf("rebase %s to %s: %w", t, original, ErrNoEntry)
 	}
@@ -115,7 +117,7 @@ func (j *Journal) Rebase(t plan.Target, owner plan.Owner, original plan.Value) e
 func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t.Place()]
+	e, known := j.entries.entry(t.Place())
 	if !known {
 		return fmt.Errorf("threads of %s: %w", t, ErrNoEntry)
 	}
@@ -136,10 +138,11 @@ func (j *Journal) KeepThreads(t plan.Target, threads []Thread) error {
 func (j *Journal) Forget(t plan.Target) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, known := j.entries[t.Place()]; !known {
+	if _, known := j.entries.at[t.Place()]; !known {
 		return nil
 	}
-	delete(j.entries, t.Place())
+	j.entries.remove(t.Place())
+	j.changed.Add(1)
 	if err := j.book(targetRecord(kindForget, t)); err != nil {
 		return fmt.Errorf("forget %s: %w", t, err)
 	}
@@ -150,7 +153,7 @@ func (j *Journal) Forget(t plan.Target) error {
 func (j *Journal) Entry(t plan.Target) (Entry, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e, known := j.entries[t.Place()]
+	e, known := j.entries.entry(t.Place())
 	return e, known
 }
 
@@ -158,6 +161,9 @@ func (j *Journal) Entry(t plan.Target) (Entry, bool) {
 func (j *Journal) Entries() []Entry {
 	return j.Select(nil)
 }
+
+// Changed counts the changes of the entries: while it stays the same, so does Entries.
+func (j *Journal) Changed() uint64 { return j.changed.Load() }
 
 // Select returns the entries that match, all when match is nil, sorted like Entries. It calls match with the journal
 // locked, so match must not call the journal.
@@ -221,13 +227,14 @@ func (j *Journal) book(records ...record) error {
 	for _, r := range records {
 		j.entries.take(j.kinds, r)
 	}
+	j.changed.Add(1)
 	return nil
 }
 
 // demands reports what a record needs. grows is true when the way back does not need the record. durable is true when
 // the record must be on disk before the host is written, since a power loss does not undo that write.
 func (j *Journal) demands(r record) (grows, durable bool) {
-	e := j.entries[r.target().Place()]
+	e, _ := j.entries.entry(r.target().Place())
 	switch r.Kind {
 	case kindOriginal, kindRebase:
 		return true, true
@@ -243,7 +250,7 @@ func (j *Journal) demands(r record) (grows, durable bool) {
 // spare is the space, in bytes, to reserve for the way back of all entries.
 func (j *Journal) spare() int64 {
 	var sum int64
-	for _, e := range j.entries {
+	for _, e := range j.entries.order {
 		sum += reserveFor(e.Target)
 	}
 	return sum

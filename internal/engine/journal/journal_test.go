@@ -519,10 +519,12 @@ func TestMade(t *testing.T) {
 	check("012345")
 
 	now, _ := j.Entry(e.Target)
-	older := entries{e.Target.Place(): now}
+	older := newEntries()
+	older.put(now)
 	r := madeRecord(now, "2")
 	r.Made = ""
-	if reason := older.take(kinds, r); reason != "" || older[e.Target.Place()].Previous != "2" || older[e.Target.Place()].Intent != "0" {
-		t.Errorf("%s: %+v", reason, older)
+	reason := older.take(kinds, r)
+	if got, _ := older.entry(e.Target.Place()); reason != "" || got.Previous != "2" || got.Intent != "0" {
+		t.Errorf("%s: %+v", reason, got)
 	}
 }

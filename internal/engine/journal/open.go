@@ -81,7 +81,7 @@ func open(stateDir, bootID string, kinds plan.Kinds, salvage bool) (*Journal, er
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: stateDir, boot: bootID, kinds: kinds, lock: lock, entries: make(entries)}
+	j := &Journal{dir: stateDir, boot: bootID, kinds: kinds, lock: lock, entries: newEntries()}
 	if err := j.adopt(salvage); err != nil {
 		return nil, errors.Join(err, release(lock))
 	}
@@ -97,13 +97,13 @@ func (j *Journal) adopt(salvage bool) error {
 	}
 	here, dropped := snapshot.Of(j.boot)
 	for _, e := range here {
-		j.entries[e.Target.Place()] = e
+		j.entries.put(e)
 	}
 	j.recovery.Dropped = dropped
 	// Damage that a power loss did to records of another boot matters only where some of them outlive the boot. It is
 	// then no fault of the file: everything that was synced can be read.
 	foreign := snapshot.Boot != "" && snapshot.Boot != j.boot
-	if snapshot.Damage != nil && (!foreign || len(j.entries) > 0) {
+	if snapshot.Damage != nil && (!foreign || len(j.entries.order) > 0) {
 		if !salvage && !foreign {
 			return snapshot.Damage
 		}
@@ -117,7 +117,7 @@ func (j *Journal) adopt(salvage bool) error {
 // rollback does not wait for the rewrite where the file can be used as it is. Disk writes need kernel threads, and the
 // settings that the rollback undoes may keep these threads from running.
 func (j *Journal) settle(s Snapshot, salvage bool) error {
-	clean := s.Boot == j.boot && s.Damage == nil && !s.Torn && (salvage || s.records == len(j.entries)+1)
+	clean := s.Boot == j.boot && s.Damage == nil && !s.Torn && (salvage || s.records == len(j.entries.order)+1)
 	if !clean {
 		err := j.replace()
 		if err == nil {
@@ -163,7 +163,7 @@ func (j *Journal) keepDamaged() error {
 // reopen continues with the old file in place, where there is no room for a new file. A file without entries to retain
 // is worthless if it is of another boot, or has neither header nor damage. A new header then uses its space.
 func (j *Journal) reopen(s Snapshot) error {
-	worthless := len(j.entries) == 0 && (s.Boot != "" && s.Boot != j.boot || s.Boot == "" && s.Damage == nil)
+	worthless := len(j.entries.order) == 0 && (s.Boot != "" && s.Boot != j.boot || s.Boot == "" && s.Damage == nil)
 	if worthless {
 		s.sound = 0
 	}

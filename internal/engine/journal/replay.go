@@ -65,7 +65,7 @@ func Load(stateDir string, kinds plan.Kinds) (Snapshot, error) {
 
 // replay reads the lines in order.
 func replay(file string, data []byte, kinds plan.Kinds) (Snapshot, error) {
-	s := Snapshot{File: file, kinds: kinds, entries: make(entries), size: int64(len(data))}
+	s := Snapshot{File: file, kinds: kinds, entries: newEntries(), size: int64(len(data))}
 	offset := 0
 	for number := 1; offset < len(data); number++ {
 		line, _, complete := bytes.Cut(data[offset:], []byte("\n"))
