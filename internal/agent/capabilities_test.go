@@ -231,7 +231,7 @@ func TestRecordedCheckpointIsRecalled(t *testing.T) {
 			t.Fatal(err)
 		}
 		var saved map[string]quota.SavedLedger
-		if err := fresh.Outcome(time.Now()).State.Decode("ledgers", &saved); err != nil {
+		if err := fresh.State().Decode("ledgers", &saved); err != nil {
 			t.Fatal(err)
 		}
 		if got := saved["left"]; got.Left != "70000 100000" || got.Group.Ino != 290890 || got.Ledger.Credit != 7.9225 {

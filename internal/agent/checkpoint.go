@@ -20,7 +20,11 @@ func (c *controller) checkpoint() checkpoint.Checkpoint {
 	cp := checkpoint.Checkpoint{Version: c.opts.Version, PID: os.Getpid(), BootID: c.opts.BootID, Written: c.opts.Now(), Clock: c.opts.Clock()}
 	r, err := view.Join(c.gather(cp.Written))
 	cp.Workloads, cp.Problems, cp.Sections = r.Workloads, r.Problems, r.Node
-	if err = errors.Join(err, cp.Sections.Add(r.State)); err != nil {
+	each(c, func(a capability.Rememberer) { err = errors.Join(err, cp.Sections.Add(a.State())) })
+	if started := c.documents.roster.Started(); len(started) > 0 {
+		err = errors.Join(err, cp.Sections.Add(capability.Sections{keyStarted: started}))
+	}
+	if err != nil {
 		c.counts.fail("checkpoint", err)
 	}
 	slices.SortStableFunc(cp.Workloads, func(a, b view.Status) int { return strings.Compare(a.Name, b.Name) })
@@ -38,7 +42,7 @@ func (c *controller) gather(now time.Time) (problems []string, all []view.Said) 
 	if c.windows.unheard != nil {
 		problems = append(problems, c.windows.unheard.Error())
 	}
-	for _, one := range byName(c.capabilities) {
+	for _, one := range c.reporting {
 		all = append(all, view.Said{Name: one.Describe().Name, Outcome: one.Outcome(now)})
 	}
 	return problems, append(all, view.Said{Outcome: c.documents.ofRoster(now)})
@@ -47,8 +51,7 @@ func (c *controller) gather(now time.Time) (problems []string, all []view.Said) 
 // keyStarted is the key of the start times of processes in a checkpoint.
 const keyStarted = "started"
 
-// ofRoster returns the roster's part of the checkpoint: the waiting workloads, and the start times of processes. A
-// damaged workload is among the problems.
+// ofRoster returns the waiting workloads. A damaged workload is among the problems.
 func (d *documents) ofRoster(now time.Time) capability.Outcome {
 	var out capability.Outcome
 	for _, w := range d.roster.Waiting() {
@@ -58,9 +61,6 @@ func (d *documents) ofRoster(now time.Time) capability.Outcome {
 				Reason: w.Reason, Since: now, Policy: w.Workload.Burst.Policy,
 			}})
 		}
-	}
-	if started := d.roster.Started(); len(started) > 0 {
-		out.State = capability.Sections{keyStarted: started}
 	}
 	return out
 }

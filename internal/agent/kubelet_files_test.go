@@ -15,7 +15,7 @@ import (
 func (m *machine) kubelet() *kubelet.Said {
 	m.t.Helper()
 	var said *kubelet.Said
-	if err := m.controls.built.pins.Outcome(time.Time{}).State.Decode("kubelet", &said); err != nil {
+	if err := m.controls.built.pins.State().Decode("kubelet", &said); err != nil {
 		m.t.Error(err)
 	}
 	return said

@@ -59,8 +59,9 @@ type controller struct {
 	turns   turns
 	windows windows
 	built   built
-	// capabilities decide in this order. They are also reported, measured and remembered.
-	capabilities []capability.Capability
+	// capabilities decide in this order. They are also measured and remembered. reporting has the same ones in the order
+	// of their reports.
+	capabilities, reporting []capability.Capability
 }
 
 // turns are the due times of the loop's work.
@@ -120,6 +121,7 @@ func newController(opts Options, host *cgroup.Host, j *journal.Journal, w writin
 	c.windows.recorder = history.NewRecorder(c.windows.past)
 	c.windows.lastPass.Store(int64(opts.Clock()))
 	c.capabilities = capabilitiesOf(c)
+	c.reporting = byName(c.capabilities)
 	c.recall()
 	return c
 }

@@ -81,6 +81,12 @@ type Capability interface {
 	Recall(saved Sections) error
 }
 
+// Rememberer is a Capability that remembers something beyond its Outcome.
+type Rememberer interface {
+	// State returns what must be remembered, as keys of the checkpoint.
+	State() Sections
+}
+
 // Measured is a Capability with metrics.
 type Measured interface {
 	// Measure adds the samples of one scrape.
@@ -91,8 +97,8 @@ type Measured interface {
 type Outcome struct {
 	// Rows are the reports about workloads, at most one row each.
 	Rows []Row
-	// Node is the report about the node as a whole, State what must be remembered. Both are keys of the checkpoint.
-	Node, State Sections
+	// Node is the report about the node as a whole. It has keys of the checkpoint.
+	Node Sections
 	// Problems are what users must fix, as sentences.
 	Problems []string
 	// Shown is for display, and is not remembered.

@@ -2,8 +2,8 @@
 // such as burst and place. The agent and the commands use this contract and know no capability by name.
 //
 // A capability has two halves. In the agent a Capability returns an Outcome: the state of each workload and of the
-// node, and what must be remembered. The agent joins all outcomes into one JSON document, its checkpoint, and returns
-// the remembered part after a restart. If there are metrics, Measured returns their values.
+// node. Rememberer returns what else must be remembered. The agent joins all of it into one JSON document, its
+// checkpoint, and returns the remembered part after a restart. If there are metrics, Measured returns their values.
 //
 // A command may run without an agent, or read the document of an agent of another version. It uses the Info of each
 // capability: the names of its owners and metrics, and a Reader that turns its part of the document into text for

@@ -2,13 +2,14 @@ package capability
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// Shown is the capabilities' data of CPUs and quotas in one common form, to be drawn without their readers. It is a
-// copy; the machine is shared, and no code changes it.
+// Shown is the capabilities' data of CPUs and quotas in one common form, to be drawn without their readers. No code
+// changes the machine and the entries of the lists: while nothing changes, they are shared.
 type Shown struct {
 	// Machine is nil while unknown.
 	Machine *topology.Topology
@@ -23,8 +24,16 @@ type Shown struct {
 // Add adds the data of another capability. The first machine and the first obstacle remain.
 func (s *Shown) Add(more Shown) {
 	s.Machine, s.Obstacle = cmp.Or(s.Machine, more.Machine), cmp.Or(s.Obstacle, more.Obstacle)
-	s.Pools = append(s.Pools, more.Pools...)
-	s.Holdings, s.Quotas = append(s.Holdings, more.Holdings...), append(s.Quotas, more.Quotas...)
+	s.Pools = joined(s.Pools, more.Pools)
+	s.Holdings, s.Quotas = joined(s.Holdings, more.Holdings), joined(s.Quotas, more.Quotas)
+}
+
+// joined appends a list to another, and shares it if it is the first.
+func joined[T any](all, more []T) []T {
+	if len(all) == 0 {
+		return slices.Clip(more) // later additions go to another list
+	}
+	return append(all, more...)
 }
 
 // Pool is a set of CPUs of the node with a name.

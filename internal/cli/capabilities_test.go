@@ -95,8 +95,9 @@ func (h host) reportNewcomer() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	o := (&newcomer.Newcomer{Workloads: []string{"app"}}).Outcome(time.Time{})
-	if err := errors.Join(cp.Sections.Add(o.Node), cp.Sections.Add(o.State)); err != nil {
+	n := &newcomer.Newcomer{Workloads: []string{"app"}}
+	o := n.Outcome(time.Time{})
+	if err := errors.Join(cp.Sections.Add(o.Node), cp.Sections.Add(n.State())); err != nil {
 		h.t.Fatal(err)
 	}
 	cp.Problems = append(cp.Problems, o.Problems...)

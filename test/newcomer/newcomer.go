@@ -61,7 +61,6 @@ func (n *Newcomer) Decide(*capability.Node) capability.Decision {
 func (n *Newcomer) Outcome(now time.Time) capability.Outcome {
 	out := capability.Outcome{
 		Node:     capability.Sections{keyNode: node{len(n.Workloads)}},
-		State:    capability.Sections{keyState: n.Restarts},
 		Problems: []string{"a bunk squeaks"},
 	}
 	for i, name := range n.Workloads {
@@ -71,6 +70,9 @@ func (n *Newcomer) Outcome(now time.Time) capability.Outcome {
 	}
 	return out
 }
+
+// State implements capability.Rememberer.
+func (n *Newcomer) State() capability.Sections { return capability.Sections{keyState: n.Restarts} }
 
 // Recall implements capability.Capability.
 func (n *Newcomer) Recall(saved capability.Sections) error {

@@ -33,7 +33,7 @@ type Said struct {
 // Join joins the reports of the capabilities and adds problems that users must fix. If two capabilities report the same
 // key, the first one's value remains and Join returns an error.
 func Join(problems []string, all []Said) (Report, error) {
-	r := Report{Problems: problems, Node: capability.Sections{}, State: capability.Sections{}, at: map[string]int{}}
+	r := Report{Problems: problems, Node: capability.Sections{}}
 	var errs []error
 	for _, one := range all {
 		errs = append(errs, r.add(one.Name, one.Outcome))
@@ -57,14 +57,17 @@ type Report struct {
 	Workloads []Status
 	// Problems are what users must fix, as sentences.
 	Problems []string
-	// Node is what is true of the node; State is what capabilities remember for themselves.
-	Node, State capability.Sections
-	Shown       capability.Shown
-	at          map[string]int // workloads by name
+	// Node is what is true of the node.
+	Node  capability.Sections
+	Shown capability.Shown
+	at    map[string]int // workloads by name
 }
 
 // add adds the report of the capability with this name. The first capability with a row for a workload gives its state.
 func (r *Report) add(name string, o capability.Outcome) error {
+	if r.at == nil && len(o.Rows) > 0 { // most capabilities report about the same workloads
+		r.Workloads, r.at = make([]Status, 0, len(o.Rows)), make(map[string]int, len(o.Rows))
+	}
 	for _, row := range o.Rows {
 		i, known := r.at[row.Name]
 		if known {
@@ -80,5 +83,5 @@ func (r *Report) add(name string, o capability.Outcome) error {
 	}
 	r.Problems = append(r.Problems, o.Problems...)
 	r.Shown.Add(o.Shown)
-	return errors.Join(r.Node.Add(o.Node), r.State.Add(o.State))
+	return r.Node.Add(o.Node)
 }

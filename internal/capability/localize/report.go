@@ -102,7 +102,7 @@ locality:
 
 // Outcome implements capability.Capability.
 func (s *Groups) Outcome(time.Time) capability.Outcome {
-	out := capability.Outcome{Node: capability.Sections{}, State: s.state()}
+	out := capability.Outcome{Node: capability.Sections{}}
 	if len(s.pods) > 0 {
 		out.Node[keyNode] = Node{Off: s.off, Balancing: balancing(s.opts.Root)}
 	}
@@ -147,8 +147,8 @@ func byNode(b observed.Bytes) map[string]int64 {
 // an earlier agent saved of pods that were not reported yet.
 const keepFor = 10 * time.Minute
 
-// state returns what outlives the agent.
-func (s *Groups) state() capability.Sections {
+// State implements capability.Rememberer.
+func (s *Groups) State() capability.Sections {
 	if s.now-s.began > keepFor {
 		s.saved = state{}
 	}

@@ -50,7 +50,7 @@ func (n *Node) Lend(loans []lending.Loan, use []unit.CPUs) {
 	if n.settle(); !n.outcome.open {
 		return
 	}
-	n.outcome.listed = nil
+	n.outcome.listed, n.outcome.shown = nil, nil
 	held := n.held(loans)
 	use = lending.Others(use, held)
 	for i, l := range loans {

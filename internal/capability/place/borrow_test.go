@@ -323,6 +323,7 @@ func TestBorrowersYield(t *testing.T) {
 				n.Pods.Put(static(pod(uid, i, app("app", rapid.Int64Range(1, 3).Draw(r, "limit")))))
 				take(start(t, n, uid, "app").Others)
 			}
+			remembers(r, n)
 			for _, d := range n.Desired() {
 				if _, known := may[d.ContainerID]; !known {
 					may[d.ContainerID] = d.CPUs

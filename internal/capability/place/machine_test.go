@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -302,6 +303,13 @@ func (w *world) write() {
 	}
 }
 
+// remembers checks that a remembered snapshot is what would be made again.
+func remembers(r *rapid.T, n *place.Node) {
+	if anew, remembered := place.SnapshotAnew(n), n.Snapshot(); !reflect.DeepEqual(anew, remembered) {
+		r.Fatalf("the remembered snapshot is %+v, made anew %+v", remembered, anew)
+	}
+}
+
 // check checks the invariants after every step.
 func (w *world) check(r *rapid.T) {
 	desired := w.all()
@@ -330,6 +338,7 @@ func (w *world) check(r *rapid.T) {
 	}
 	w.mates(r, desired)
 	w.borrowed(r, desired)
+	remembers(r, w.node)
 	pool, s := w.node.Pool(), w.node.Snapshot()
 	if pool.Intersects(pinned) || !w.hasCore(pool) || pool.Union(s.Exclusive) != w.facts.Machine.Pinnable() || pool.Intersects(s.Exclusive) {
 		r.Fatalf("pool %s, pinned %s, exclusive %s", pool, pinned, s.Exclusive)

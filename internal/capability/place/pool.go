@@ -31,6 +31,8 @@ type outcome struct {
 	excess string
 	// listed caches the result of Desired since the last decision or the last Lend.
 	listed []Desired
+	// shown caches the result of Snapshot for the same time. An answer to the runtime begins with a decision.
+	shown *Snapshot
 }
 
 func (o *outcome) sum(all []*pod, taken cpuset.Set) {

@@ -45,10 +45,19 @@ type Row struct {
 	Refused, RefusedWord string
 }
 
-// Snapshot returns the state of the node.
-func (n *Node) Snapshot() Snapshot {
+// Snapshot returns the state of the node. The caller must not change it. While nothing changes, Snapshot returns the
+// same pointer.
+func (n *Node) Snapshot() *Snapshot {
 	n.settle()
-	s := Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.Pods.where))}
+	if n.outcome.shown == nil {
+		n.outcome.shown = snapshotOf(n)
+	}
+	return n.outcome.shown
+}
+
+// snapshotOf computes the state of a node after a decision.
+func snapshotOf(n *Node) *Snapshot {
+	s := &Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.Pods.where))}
 	if m := n.facts.Machine; m != nil {
 		t := m.Topology()
 		pinnable := m.Pinnable().Difference(t.Efficiency())

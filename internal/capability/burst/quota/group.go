@@ -85,11 +85,11 @@ func (m *Group) othersBurst() string {
 
 // otherSpec reports whether the spec names another limit than the group has.
 func (m *Group) otherSpec() bool {
-	if m.Max == nil {
+	if m.Max == nil || m.workload.Limit <= 0 || cgroup.Grants(m.workload.Limit, m.Max.Original()) {
 		return false
 	}
 	limit, _, err := m.Max.Original().Pair()
-	return err == nil && limit >= 0 && m.workload.Limit > 0 && !cgroup.Grants(m.workload.Limit, m.Max.Original())
+	return err == nil && limit >= 0
 }
 
 // specDiffers returns a warning if otherSpec is true.

@@ -63,7 +63,7 @@ func (q *Groups) Decide(n *capability.Node) capability.Decision {
 
 // Outcome implements capability.Capability.
 func (q *Groups) Outcome(time.Time) capability.Outcome {
-	out := capability.Outcome{Node: capability.Sections{burst.KeyNode: burst.NodeStatusOf(&q.pool, q.worst)}, State: q.ledgers.state(q.set.order)}
+	out := capability.Outcome{Node: capability.Sections{burst.KeyNode: burst.NodeStatusOf(&q.pool, q.worst)}}
 	out.Rows = make([]capability.Row, 0, len(q.set.order))
 	for _, m := range q.set.order {
 		row := m.row()
@@ -74,6 +74,9 @@ func (q *Groups) Outcome(time.Time) capability.Outcome {
 	}
 	return out
 }
+
+// State implements capability.Rememberer.
+func (q *Groups) State() capability.Sections { return q.ledgers.state(q.set.order) }
 
 // Recall implements capability.Capability.
 func (q *Groups) Recall(saved capability.Sections) error {

@@ -28,7 +28,7 @@ type Options struct {
 	Root *hostfs.Root
 	Host Host
 	// Placed returns what each container has by the last decision.
-	Placed func() place.Snapshot
+	Placed func() *place.Snapshot
 	// Standing returns the matching entries of the journal.
 	Standing func(match func(journal.Entry) bool) []journal.Entry
 	// Usage reads the CPU time that a group used.

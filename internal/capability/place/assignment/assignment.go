@@ -248,8 +248,8 @@ func (a *Assignment) Unrequested() (cpus float64) {
 	return a.node.Unrequested()
 }
 
-// Snapshot returns the state of the node.
-func (a *Assignment) Snapshot() place.Snapshot {
+// Snapshot returns the state of the node, as place.Node.Snapshot does.
+func (a *Assignment) Snapshot() *place.Snapshot {
 	a.learn()
 	return a.node.Snapshot()
 }

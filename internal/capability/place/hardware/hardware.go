@@ -67,7 +67,7 @@ func (m *Machine) AllocatableMilli() int64 {
 
 // Report returns the host as it is published: its topology, and the allocations of a snapshot. The caller adds further
 // facts to the status.
-func (m *Machine) Report(s place.Snapshot) (v1alpha1.NodeTopologySpec, v1alpha1.NodeTopologyStatus) {
+func (m *Machine) Report(s *place.Snapshot) (v1alpha1.NodeTopologySpec, v1alpha1.NodeTopologyStatus) {
 	status := v1alpha1.NodeTopologyStatus{
 		PlacementVersions: []int64{v1alpha1.PlacementVersion},
 		Counts: v1alpha1.NodeTopologyCounts{

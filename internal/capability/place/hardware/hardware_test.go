@@ -130,7 +130,7 @@ func TestMemoryChanges(t *testing.T) {
 		if err != nil || changed != step.changed || (m.Doubt() != "") != step.doubt {
 			t.Errorf("%s: changed %t, doubt %q, %v", step.what, changed, m.Doubt(), err)
 		}
-		spec, _ := m.Report(place.Snapshot{})
+		spec, _ := m.Report(&place.Snapshot{})
 		if bytes := spec.NUMANodes[1].MemoryBytes >> 30; bytes != step.want {
 			t.Errorf("%s: %d GiB published, want %d", step.what, bytes, step.want)
 		}
@@ -145,7 +145,7 @@ func TestMemoryChanges(t *testing.T) {
 		t.Errorf("huge pages: changed %t, %+v, %v", changed, m.Topology.Nodes[0], err)
 	}
 	want := []v1alpha1.HugePagePool{{PageKiB: 1 << 20, Pages: 4}}
-	if spec, _ := m.Report(place.Snapshot{}); !cmp.Equal(spec.NUMANodes[0].HugePages, want) {
+	if spec, _ := m.Report(&place.Snapshot{}); !cmp.Equal(spec.NUMANodes[0].HugePages, want) {
 		t.Errorf("published %v, want %v", spec.NUMANodes[0].HugePages, want)
 	}
 }
@@ -157,7 +157,7 @@ func TestReport(t *testing.T) {
 	if _, _, err := m.Update(tree, Basis{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	s := place.Snapshot{Exclusive: set(t, "2-3"), Shared: set(t, "0-1,4-7"), Free: set(t, "4-7")}
+	s := &place.Snapshot{Exclusive: set(t, "2-3"), Shared: set(t, "0-1,4-7"), Free: set(t, "4-7")}
 	s.Fragmentation.Percent = 25
 	s.Nodes = append(s.Nodes, placement.NodeFree{ID: 1, FreeCPUs: 4, FreeCores: 2})
 	spec, status := m.Report(s)

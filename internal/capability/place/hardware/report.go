@@ -14,7 +14,7 @@ import (
 // Topology returns the node as published, from a snapshot of its allocations, with the condition whether the shared
 // pool is too small. counted returns the pods whose memory the kubelet reports and no placement names. known is false
 // before the machine was read. The caller adds other facts and conditions.
-func (n *Node) Topology(snapshot place.Snapshot, counted func() map[string]bool) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
+func (n *Node) Topology(snapshot *place.Snapshot, counted func() map[string]bool) (spec v1alpha1.NodeTopologySpec, status v1alpha1.NodeTopologyStatus, known bool) {
 	if n.Machine.Topology == nil {
 		return spec, status, false
 	}

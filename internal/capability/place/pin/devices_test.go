@@ -23,7 +23,7 @@ func TestDevicesArePublished(t *testing.T) {
 	reads(s)
 	publishes := func(what string, want ...v1alpha1.NodeDevice) {
 		t.Helper()
-		spec, _, known := s.opts.Hardware.Topology(place.Snapshot{}, s.inventory.Pods.Unplaced)
+		spec, _, known := s.opts.Hardware.Topology(&place.Snapshot{}, s.inventory.Pods.Unplaced)
 		if diff := cmp.Diff(want, spec.Devices); !known || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
@@ -99,7 +99,7 @@ func TestKubeletMemoryIsPublished(t *testing.T) {
 		if did, err := s.opts.Hardware.TakeKubelet(kubelet.Reading{Err: errors.New("away"), Memory: given}, 0); err != nil || changed && !did {
 			t.Errorf("changed %t, %v", did, err)
 		}
-		_, status, _ := s.opts.Hardware.Topology(place.Snapshot{}, s.inventory.Pods.Unplaced)
+		_, status, _ := s.opts.Hardware.Topology(&place.Snapshot{}, s.inventory.Pods.Unplaced)
 		want := []v1alpha1.KubeletMemory{{NUMANodes: "1", PageKiB: 2048, Bytes: 4 << 20}, {NUMANodes: "1", Bytes: 8}, {NUMANodes: "0-1", Bytes: 7}}
 		if diff := cmp.Diff(want, status.KubeletMemory); diff != "" {
 			t.Errorf("published (-want +got):\n%s", diff)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -101,7 +102,7 @@ func mems(s *Sets, keeps bool) (desired string, asked []string) {
 // rowOf returns the reported row of the container.
 func rowOf(t *testing.T, s *Sets) ContainerCPUs {
 	t.Helper()
-	for _, row := range s.cpus(s.assignment.Snapshot()).Containers {
+	for _, row := range s.Outcome(time.Time{}).Node[keyCPUs].(*CPUs).Containers {
 		if row.Container == "db" {
 			return row
 		}

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/capability/place"
 	"github.com/berth-project/berth/internal/engine/plan"
+	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/node/kubelet"
 	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
@@ -138,18 +140,49 @@ func workloadOf(row place.Row) string {
 // percent is the number of percent in a whole.
 const percent = 100
 
-// Outcome implements capability.Capability.
+// Outcome implements capability.Capability. No code changes the result: while nothing changes, all results share it.
 func (s *Sets) Outcome(time.Time) capability.Outcome {
-	out := capability.Outcome{Node: capability.Sections{}, State: capability.Sections{}}
-	if s.opts.Hardware.Machine.Topology != nil {
-		now := s.assignment.Snapshot()
-		out.Node[keyCPUs], out.Shown = s.cpus(now), s.shown(now)
+	out := capability.Outcome{Node: capability.Sections{}}
+	if s.opts.Hardware.Machine.Topology == nil {
+		return out
 	}
-	// An agent that starts while the kubelet does not answer uses the kubelet's last configuration.
-	if said := s.opts.Hardware.Kubelet.Said(); said != nil {
-		out.State[keyKubelet] = said
+	if now := s.reportOf(); s.said.cpus == nil || s.said.of != now || !maps.Equal(s.said.wide, s.wide) {
+		s.said = said{of: now, wide: s.wide, cpus: s.cpus(now), shown: s.shown(now)}
 	}
+	out.Node[keyCPUs], out.Shown = s.said.cpus, s.said.shown
 	return out
+}
+
+// said is the last report, with all that it was made of. Each round of decisions makes another map wide.
+type said struct {
+	of    source
+	wide  map[string]wide
+	cpus  *CPUs
+	shown capability.Shown
+}
+
+// source is what a report is made of, except the memory nodes that stay.
+type source struct {
+	placed   *place.Snapshot
+	machine  *topology.Topology
+	reserved cpuset.Set
+	doubt    string
+	obstacle string
+}
+
+// reportOf returns what a report is made of now.
+func (s *Sets) reportOf() source {
+	m := s.opts.Hardware.Machine
+	return source{s.assignment.Snapshot(), m.Topology, m.Reserved(), m.Doubt(), s.inventory.Obstacle().Message}
+}
+
+// State implements capability.Rememberer. An agent that starts while the kubelet does not answer uses the kubelet's last
+// configuration.
+func (s *Sets) State() capability.Sections {
+	if said := s.opts.Hardware.Kubelet.Said(); said != nil {
+		return capability.Sections{keyKubelet: said}
+	}
+	return nil
 }
 
 // Recall implements capability.Capability.
@@ -184,14 +217,15 @@ func (s *Sets) why(row place.Row) (mems cpuset.Set, text string) {
 }
 
 // cpus collects which containers have which CPUs.
-func (s *Sets) cpus(now place.Snapshot) *CPUs {
+func (s *Sets) cpus(of source) *CPUs {
+	now := of.placed
 	out := &CPUs{
 		Exclusive: now.Exclusive.String(), Offline: now.Offline.String(), Shared: now.Shared.String(), Free: now.Free.String(),
-		Reserved:      s.opts.Hardware.Machine.Reserved().String(),
+		Reserved:      of.reserved.String(),
 		Fragmentation: now.Fragmentation.Percent,
-		Unpinnable:    s.inventory.Obstacle().Message,
+		Unpinnable:    of.obstacle,
 		Overcommitted: now.OvercommittedText,
-		Memory:        s.opts.Hardware.Machine.Doubt(),
+		Memory:        of.doubt,
 		Containers:    make([]ContainerCPUs, 0, len(now.Rows)),
 	}
 	for _, row := range now.Rows {
@@ -208,13 +242,14 @@ func (s *Sets) cpus(now place.Snapshot) *CPUs {
 }
 
 // shown returns the same data for drawing.
-func (s *Sets) shown(now place.Snapshot) capability.Shown {
+func (s *Sets) shown(of source) capability.Shown {
+	now := of.placed
 	out := capability.Shown{
-		Machine: s.opts.Hardware.Machine.Topology, Obstacle: s.inventory.Obstacle().Message,
+		Machine: of.machine, Obstacle: of.obstacle, Holdings: make([]capability.Holding, 0, len(now.Rows)),
 		Pools: []capability.Pool{
 			{Name: "exclusive", CPUs: now.Exclusive},
 			{Name: "offline", CPUs: now.Offline},
-			{Name: "reserved", CPUs: s.opts.Hardware.Machine.Reserved()},
+			{Name: "reserved", CPUs: of.reserved},
 			{Name: "shared", CPUs: now.Shared},
 			{Name: "free", CPUs: now.Free},
 		},

@@ -78,6 +78,7 @@ type Sets struct {
 	pages     map[string]capability.Pages
 	wide      map[string]wide
 	found     reconcile.Report
+	said      said
 	borrowing borrowing
 	asked     asked
 	// decided are the placements to write after the CPUs.
