@@ -24,6 +24,9 @@ type viewer struct {
 	before []unit.CPUSpent
 	at     time.Duration
 	others throttled.Others
+	// changes are the journal's entries, read when it had counted this many changes.
+	changes []view.Change
+	counted uint64
 }
 
 // look returns the present view.
@@ -34,9 +37,9 @@ func (v *viewer) look() (*view.View, error) {
 	if f.Report, err = view.Join(problems, said); err != nil {
 		c.opts.Log.Warn("view", "error", err)
 	}
-	f.Changes = changes(c.host, c.journal.Entries())
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	f.Changes = v.changed()
 	if err := v.measure(&f); err != nil {
 		c.opts.Log.Debug("view without loads", "error", err)
 	}
@@ -44,8 +47,18 @@ func (v *viewer) look() (*view.View, error) {
 	return view.Of(f), nil
 }
 
+// changed returns the journal's entries in the order of a view, and reads them again if they may differ.
+func (v *viewer) changed() []view.Change {
+	j := v.agent.journal
+	if now := j.Changed(); v.changes == nil || v.counted != now { // counted before they are read: they may be newer
+		v.changes, v.counted = view.InOrder(changes(v.agent.host, j.Entries())), now
+	}
+	return v.changes
+}
+
 // changes returns the journal's entries, named by the files of this host.
-func changes(host *cgroup.Host, entries []journal.Entry) (all []view.Change) {
+func changes(host *cgroup.Host, entries []journal.Entry) []view.Change {
+	all := make([]view.Change, 0, len(entries))
 	for _, e := range entries {
 		file, original := host.InFile(cgroupfile.Knob(e.Target), cgroup.Value(e.Original))
 		_, written := host.InFile(cgroupfile.Knob(e.Target), cgroup.Value(e.Intent))

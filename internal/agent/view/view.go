@@ -94,6 +94,7 @@ type Facts struct {
 	Version string
 	At      time.Time
 	Report  Report
+	// Changes are in any order; InOrder returns them in that of a View.
 	Changes []Change
 	Events  []Event
 	// Throttling is keyed by workload.
@@ -111,8 +112,18 @@ func Of(f Facts) *View {
 		CPUs: cpusOf(shown, f.Loads), LoadSeconds: f.LoadSeconds,
 		Pools: full(shown.Pools), Obstacle: shown.Obstacle,
 		Workloads: workloadsOf(f), Problems: full(f.Report.Problems), Events: full(f.Events), Node: f.Report.Node,
-		Changes: full(slices.SortedStableFunc(slices.Values(f.Changes), byPlace)),
+		Changes: full(InOrder(f.Changes)),
 	}
+}
+
+// InOrder returns Changes in the order of a View. It does not change the list, and returns it if it is in order.
+func InOrder(all []Change) []Change {
+	if slices.IsSortedFunc(all, byPlace) {
+		return all
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, byPlace)
+	return all
 }
 
 // full returns a list that is not nil, so that JSON has an empty list and not null.
@@ -168,7 +179,8 @@ func cpusOf(shown capability.Shown, loads []float64) []CPU {
 // workloadsOf joins by name what is known about the workloads.
 func workloadsOf(f Facts) []Workload {
 	r := f.Report
-	all, at := make([]Workload, 0, len(r.Shown.Holdings)), map[string]int{}
+	most := max(len(r.Workloads), len(r.Shown.Holdings))
+	all, at := make([]Workload, 0, most), make(map[string]int, most)
 	of := func(name string) *Workload {
 		i, known := at[name]
 		if !known {
