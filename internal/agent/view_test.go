@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/berth-project/berth/internal/engine/plan"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/test/chance"
 	"github.com/berth-project/berth/test/newcomer"
 )
 
@@ -85,6 +87,32 @@ func TestChangesNameTheFile(t *testing.T) {
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// The changes in a view are those of now, however the journal changes between two views.
+func TestChangesAreOfNow(t *testing.T) {
+	in(t, func(t *testing.T, m *machine) {
+		random := rand.New(rand.NewPCG(chance.Seed(), 0))
+		m.workload(policy20)
+		m.boot()
+		kept, seen := &viewer{agent: m.controls}, map[string]bool{}
+		for second := range 40 {
+			rate := 3.0 // uses up the credit
+			if second >= 20 {
+				rate = 2 * random.Float64()
+			}
+			m.run(time.Second, rate)
+			now := (&viewer{agent: m.controls}).changed()
+			if diff := cmp.Diff(now, kept.changed()); diff != "" {
+				t.Fatalf("seed %d (-now +remembered):\n%s", chance.Seed(), diff)
+			}
+			seen[fmt.Sprint(now)] = true
+		}
+		if len(seen) < 2 {
+			t.Errorf("seed %d: nothing changed", chance.Seed())
+		}
+		_ = m.stop()
+	})
 }
 
 // The view measures the load of CPUs between two views.
