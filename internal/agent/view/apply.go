@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,12 +11,9 @@ import (
 
 // Apply returns the View after a line of a stream: the View in the line, or v with the changes in the line. Before the
 // first line v is nil. Apply does not change v; both share the parts without changes. It ignores keys that this version
-// does not know. If the error is ErrFormat or ErrNoView, or the line is not JSON, the stream is of no further use.
+// does not know. If the error is ErrFormat, ErrNoView or ErrNoEntry, or the line is not JSON, the stream is of no further use.
 func (v *View) Apply(line []byte) (*View, error) {
-	var head struct { // another format may have other types in other keys
-		Format int             `json:"v"`
-		Set    json.RawMessage `json:"set"`
-	}
+	var head keys
 	if err := json.Unmarshal(line, &head); err != nil {
 		return nil, fmt.Errorf("decode a line of the view: %w", err)
 	}
@@ -31,27 +29,54 @@ func (v *View) Apply(line []byte) (*View, error) {
 	case v == nil || head.Set == nil:
 		return nil, ErrNoView
 	}
-	var d struct {
-		Delta
-		Set struct{} `json:"set"` // head has it
-	}
-	if err := json.Unmarshal(line, &d); err != nil {
+	next := *v
+	if err := next.change(&head); err != nil {
 		return nil, fmt.Errorf("decode the changes of the view: %w", err)
 	}
-	next := *v
-	if err := next.replace(head.Set); err != nil {
-		return nil, err
-	}
-	var gone Gone
-	if d.Gone != nil {
-		gone = *d.Gone
-	}
-	next.CPUs = merged(next.CPUs, d.CPUs, nil, func(c *CPU) int { return c.ID }, func(a, b CPU) int { return a.ID - b.ID })
-	next.Workloads = merged(next.Workloads, d.Workloads, gone.Workloads, func(w *Workload) string { return w.Name }, byName)
-	next.Changes = merged(next.Changes, d.Changes, gone.Changes, (*Change).place, byPlace)
-	events := append(slices.Clip(next.Events), d.Events...)
-	next.Events = events[max(0, len(events)-kept):]
 	return &next, nil
+}
+
+// keys are the keys of a line. Another format may have other types in any but the first.
+type keys struct {
+	Format    int             `json:"v"`
+	Set       json.RawMessage `json:"set"`
+	CPUs      json.RawMessage `json:"cpus"`
+	Workloads json.RawMessage `json:"workloads"`
+	Changes   json.RawMessage `json:"changes"`
+	Patches   json.RawMessage `json:"patches"`
+	Gone      json.RawMessage `json:"gone"`
+	Events    json.RawMessage `json:"events"`
+}
+
+// change applies the parts of a line to a View that shares its parts with the View before.
+func (v *View) change(p *keys) error {
+	if err := v.replace(p.Set); err != nil {
+		return err
+	}
+	if len(p.Patches) > 0 {
+		if err := v.patch(p.Patches); err != nil {
+			return err
+		}
+	}
+	var d Delta
+	var gone Gone
+	if err := errors.Join(part(p.CPUs, &d.CPUs), part(p.Workloads, &d.Workloads), part(p.Changes, &d.Changes), part(p.Gone, &gone), part(p.Events, &d.Events)); err != nil {
+		return err
+	}
+	v.CPUs = merged(v.CPUs, d.CPUs, nil, func(c *CPU) int { return c.ID }, func(a, b CPU) int { return a.ID - b.ID })
+	v.Workloads = merged(v.Workloads, d.Workloads, gone.Workloads, func(w *Workload) string { return w.Name }, byName)
+	v.Changes = merged(v.Changes, d.Changes, gone.Changes, (*Change).place, byPlace)
+	events := append(slices.Clip(v.Events), d.Events...)
+	v.Events = events[max(0, len(events)-kept):]
+	return nil
+}
+
+// part decodes a part of a line that may be missing.
+func part(text json.RawMessage, into any) error {
+	if len(text) == 0 {
+		return nil
+	}
+	return json.Unmarshal(text, into) //nolint:wrapcheck // Apply wraps it
 }
 
 // replace sets the fields whose keys a JSON object has. It first clears them, because encoding/json would write into

@@ -26,6 +26,20 @@ func lineOf(t *rapid.T, v *View) []byte {
 // TestApply checks that a view with all later lines is as the reader of the JSON has it, with its lists in the agent's
 // order, and that a line does not change the view before it.
 func TestApply(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]func(now, before *View) ([]byte, error){
+		"whole":   func(now, before *View) ([]byte, error) { return now.Since(before).Line() },
+		"patches": patchesOf,
+	} {
+		t.Run(name, func(t *testing.T) { applies(t, line) })
+	}
+}
+
+// patchesOf returns a line with merge patches.
+func patchesOf(now, before *View) ([]byte, error) { return now.Parts().Since(before.Parts()) }
+
+func applies(t *testing.T, lineBetween func(now, before *View) ([]byte, error)) {
+	t.Helper()
 	machines := []*topology.Topology{machine(t, 4), machine(t, 4), machine(t, 8)}
 	rapid.Check(t, func(t *rapid.T) {
 		var log Log
@@ -38,8 +52,7 @@ func TestApply(t *testing.T) {
 		}
 		for second := range 3 {
 			now := drawn(t, 1+second, machine.Draw(t, "machine"), &log)
-			delta := now.Since(before)
-			line, err := delta.Line()
+			line, err := lineBetween(now, before)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +64,7 @@ func TestApply(t *testing.T) {
 			if diff := cmp.Diff(string(was), string(lineOf(t, seen))); diff != "" {
 				t.Fatalf("second %d: the view before changed (-was +is):\n%s", second, diff)
 			}
-			apply(want, decoded(t, delta))
+			apply(want, decoded(t, json.RawMessage(line)))
 			if want["obstacle"] == "" {
 				delete(want, "obstacle") // a view omits an empty one
 			}
@@ -120,6 +133,8 @@ func TestApplyLines(t *testing.T) {
 		"one that goes":           {first, `{"set":{},"workloads":[{"name":"a"}],"gone":{"workloads":["b","c"]}}`, "1 a", nil},
 		"keys of a later version": {first, `{"set":{"moons":7},"tides":[1]}`, "1 b", nil},
 		"a change without a view": {nil, `{"set":{"version":"3"}}`, "", ErrNoView},
+		"a patch":                 {first, `{"set":{},"patches":{"workloads":[{"name":"b","quota":{"periods":1}}]}}`, "1 b", nil},
+		"a patch of another":      {first, `{"set":{},"patches":{"workloads":[{"name":"a"}]}}`, "", ErrNoEntry},
 		"neither":                 {first, `{}`, "", ErrNoView},
 		"another format":          {first, `{"v":2}`, "", ErrFormat},
 		"a format of other types": {first, `{"v":2,"cpus":{},"gone":[]}`, "", ErrFormat},
@@ -140,7 +155,7 @@ func TestApplyLines(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	for _, line := range []string{``, `{`, `{"set":7}`, `{"set":{"pools":7}}`, `{"v":1,"pools":7}`, `{"set":{},"workloads":[7]}`} {
+	for _, line := range []string{``, `{`, `{"set":7}`, `{"set":{"pools":7}}`, `{"v":1,"pools":7}`, `{"set":{},"workloads":[7]}`, `{"set":{},"patches":{"workloads":[7]}}`, `{"set":{},"patches":{"workloads":[{"name":"b","quota":{"periods":-1}}]}}`} {
 		if v, err := first.Apply([]byte(line)); v != nil || err == nil {
 			t.Errorf("%s: %+v", line, v)
 		}
@@ -189,15 +204,21 @@ func TestApplyTwice(t *testing.T) {
 // BenchmarkApply applies a line in which each load and quota of 512 CPUs and 500 workloads changed.
 func BenchmarkApply(b *testing.B) {
 	m := machine(b, 512)
-	before := large(b, m, 0)
-	line, err := large(b, m, 1).Since(before).Line()
-	if err != nil {
+	before, now := large(b, m, 0), large(b, m, 1)
+	entire, err := now.Since(before).Line()
+	patches, failed := patchesOf(now, before)
+	if err := errors.Join(err, failed); err != nil {
 		b.Fatal(err)
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := before.Apply(line); err != nil {
-			b.Fatal(err)
-		}
+	for name, line := range map[string][]byte{"whole": entire, "patches": patches} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportMetric(float64(len(line))/1000, "kB")
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := before.Apply(line); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

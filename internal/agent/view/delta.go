@@ -32,6 +32,19 @@ type Gone struct {
 
 // Since returns what changed since an earlier View of the same agent.
 func (v *View) Since(before *View) Delta {
+	d := v.head(before)
+	d.cpus(before.CPUs, v.CPUs)
+	var gone Gone
+	d.Workloads, gone.Workloads = changed(before.Workloads, v.Workloads, func(w *Workload) string { return w.Name }, sameWorkload)
+	d.Changes, gone.Changes = changed(before.Changes, v.Changes, (*Change).place, func(a, b *Change) bool { return *a == *b })
+	if gone.Workloads != nil || gone.Changes != nil {
+		d.Gone = &gone
+	}
+	return d
+}
+
+// head returns the changed keys and the new events, without the entries of lists.
+func (v *View) head(before *View) Delta {
 	d := Delta{Set: map[string]any{"at": v.At, "loadSeconds": v.LoadSeconds}}
 	d.set("version", before.Version, v.Version)
 	if before.Machine != v.Machine {
@@ -41,14 +54,7 @@ func (v *View) Since(before *View) Delta {
 	d.set("obstacle", before.Obstacle, v.Obstacle)
 	d.set("problems", before.Problems, v.Problems)
 	d.set("node", before.Node, v.Node)
-	d.cpus(before.CPUs, v.CPUs)
 	d.events(before.Events, v.Events)
-	var gone Gone
-	d.Workloads, gone.Workloads = changed(before.Workloads, v.Workloads, func(w *Workload) string { return w.Name }, sameWorkload)
-	d.Changes, gone.Changes = changed(before.Changes, v.Changes, (*Change).place, func(a, b *Change) bool { return *a == *b })
-	if gone.Workloads != nil || gone.Changes != nil {
-		d.Gone = &gone
-	}
 	return d
 }
 
@@ -61,7 +67,7 @@ func (d *Delta) set(key string, before, now any) {
 
 // cpus records the CPUs that changed, or all CPUs if different CPUs are online.
 func (d *Delta) cpus(before, now []CPU) {
-	if !slices.EqualFunc(before, now, func(a, b CPU) bool { return a.ID == b.ID }) {
+	if !sameCPUs(before, now) {
 		d.Set["cpus"] = now
 		return
 	}
@@ -70,6 +76,11 @@ func (d *Delta) cpus(before, now []CPU) {
 			d.CPUs = added(d.CPUs, &now[i], len(now)-i)
 		}
 	}
+}
+
+// sameCPUs reports whether the same CPUs are online.
+func sameCPUs(before, now []CPU) bool {
+	return slices.EqualFunc(before, now, func(a, b CPU) bool { return a.ID == b.ID })
 }
 
 // events records the events after the last event of before. It records all events if that event is gone or an earlier
@@ -95,13 +106,13 @@ func (d *Delta) events(before, now []Event) {
 	d.Set["events"] = now
 }
 
-// sameWorkload compares two workloads, first the quota, which changes most often and is cheap to compare.
+// sameWorkload compares two workloads of one name, first the quota, which changes most often.
 func sameWorkload(a, b *Workload) bool {
-	if a.Quota != nil && b.Quota != nil && *a.Quota != *b.Quota {
-		return false
-	}
-	return reflect.DeepEqual(a, b)
+	return same(a.Quota, b.Quota) && same(a.Throttling, b.Throttling) && same(a.CPUs, b.CPUs) && reflect.DeepEqual(a.Status, b.Status)
 }
+
+// same compares two parts that may be missing.
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // changed returns the entries that are new or changed, and the names of entries that are gone.
 func changed[T any, K comparable](before, now []T, name func(*T) K, same func(a, b *T) bool) (other []T, gone []K) {

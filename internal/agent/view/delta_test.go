@@ -40,11 +40,32 @@ func listed(o object, key string) []any {
 	return l
 }
 
+// mergePatch is MergePatch of RFC 7396.
+func mergePatch(target, change any) any {
+	members, is := change.(object)
+	if !is {
+		return change
+	}
+	next := object{}
+	if old, is := target.(object); is {
+		maps.Copy(next, old)
+	}
+	for key, value := range members {
+		if value == nil {
+			delete(next, key)
+		} else {
+			next[key] = mergePatch(next[key], value)
+		}
+	}
+	return next
+}
+
 // apply updates a view as the documentation says, from JSON alone.
 func apply(v, d object) {
 	set, _ := d["set"].(object)
 	maps.Copy(v, set)
 	gone, _ := d["gone"].(object)
+	patches, _ := d["patches"].(object)
 	for key, name := range map[string]func(any) string{
 		"cpus":      func(e any) string { return fmt.Sprint(e.(object)["id"]) },
 		"workloads": func(e any) string { return fmt.Sprint(e.(object)["name"]) },
@@ -58,6 +79,9 @@ func apply(v, d object) {
 			}
 			if i := slices.IndexFunc(listed(d, key), is); i >= 0 {
 				e = listed(d, key)[i]
+			}
+			if i := slices.IndexFunc(listed(patches, key), is); i >= 0 {
+				e = mergePatch(e, listed(patches, key)[i])
 			}
 			left = append(left, e)
 		}

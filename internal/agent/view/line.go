@@ -22,6 +22,11 @@ func (d Delta) Line() ([]byte, error) {
 	list(&l, "workloads", d.Workloads, (*line).workload)
 	list(&l, "changes", d.Changes, (*line).change)
 	list(&l, "nodes", d.Nodes, func(l *line, n *Node) { l.value(n) })
+	return l.rest(&d)
+}
+
+// rest ends the line of a Delta.
+func (l *line) rest(d *Delta) ([]byte, error) {
 	if d.Gone != nil {
 		l.key("gone")
 		l.value(d.Gone)
