@@ -297,7 +297,7 @@ func TestLiveRaisesServesAndRestores(t *testing.T) {
 // watched opens a stream, as an open page does, and leaves it open: the end of the agent closes it.
 func (s *site) watched() {
 	s.t.Helper()
-	stream, err := window.Stream(s.t.Context(), filepath.Join(s.dir, "state"))
+	stream, err := window.Stream(s.t.Context(), filepath.Join(s.dir, "state"), window.StreamPath)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/agent/web"
+	"github.com/berth-project/berth/internal/agent/window"
 	"github.com/berth-project/berth/internal/capability/tune/evidence"
 	"github.com/berth-project/berth/internal/node/nri"
 )
@@ -155,7 +156,7 @@ func look(task string) error {
 	if err != nil {
 		return err
 	}
-	stream, err := url.Parse(address + "/api/v1/stream")
+	stream, err := url.Parse(address + window.PatchesPath)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ NO_COLOR turns colours off. -o json prints the agent's view (docs/view.md).`,
 					if err := requireAgent(cfg.StateDir); err != nil {
 						return nil, err
 					}
-					return window.Stream(ctx, cfg.StateDir)
+					return window.Stream(ctx, cfg.StateDir, window.PatchesPath)
 				},
 				look: func(ctx context.Context) (*view.View, error) { return lookLive(ctx, cfg.StateDir) },
 				past: func(ctx context.Context, workload string) *history.Past {

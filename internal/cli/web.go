@@ -227,7 +227,7 @@ func watchStatus(cmd *cobra.Command, format, config string) error {
 	if err := requireAgent(cfg.StateDir); err != nil {
 		return err
 	}
-	stream, err := window.Stream(cmd.Context(), cfg.StateDir)
+	stream, err := window.Stream(cmd.Context(), cfg.StateDir, window.StreamPath)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ const (
 type Live[V any] struct {
 	look  func() (*V, error)
 	delta func(now, before *V) view.Delta
+	// split is nil if the data has no patches.
+	split func(*V) *view.Parts
 	page  func() *http.ServeMux
 	log   *slog.Logger
 	// past is nil without a history. reads has one slot for each concurrent answer from it.
@@ -39,19 +41,33 @@ type Live[V any] struct {
 
 	mu      sync.Mutex
 	viewers int
+	// readers are the viewers by the form of their lines.
+	readers [forms]int
 	// now is the last view that was made. shown is the view that viewers have after the last line.
 	now, shown *moment[V]
-	// lines are the last lines. number is the number of the newest line, due the time of the next.
-	lines  [][]byte
+	// lines are the last lines of each form that has readers. number is the number of the newest line, due the time of
+	// the next.
+	lines  [forms][][]byte
 	number int
 	due    time.Time
 }
+
+// form is how a line shows changed entries.
+type form int
+
+const (
+	whole   form = iota // as they are now
+	patched             // as merge patches
+	forms
+)
 
 // moment is a view, and its encoded line once a viewer needs it.
 type moment[V any] struct {
 	view *V
 	at   time.Time
 	text []byte
+	// parts are nil until a reader takes patches.
+	parts *view.Parts
 }
 
 // line returns the view as a line, encoded once for all viewers.
@@ -64,7 +80,9 @@ func (m *moment[V]) line() (text []byte, err error) {
 
 // NewNode shows the present views that look returns. No code may change a view afterwards.
 func NewNode(look func() (*view.View, error), log *slog.Logger) *Live[view.View] {
-	return &Live[view.View]{look: look, delta: (*view.View).Since, page: nodePage, log: log, reads: make(chan struct{}, mostReads)}
+	return &Live[view.View]{
+		look: look, delta: (*view.View).Since, split: (*view.View).Parts, page: nodePage, log: log, reads: make(chan struct{}, mostReads),
+	}
 }
 
 // NewCluster is NewNode for a cluster. Its page links to nodes/NAME/ of each node.
@@ -137,49 +155,57 @@ func (n *Live[V]) forget() {
 // errCrowd means that the maximum number of viewers is reached.
 var errCrowd = fmt.Errorf("%d pages are open already; close one", mostViewers)
 
-// enter adds a viewer.
-func (n *Live[V]) enter() error {
+// enter adds a viewer that reads a form.
+func (n *Live[V]) enter(f form) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.viewers == mostViewers {
 		return errCrowd
 	}
 	n.viewers++
+	n.readers[f]++
 	return nil
 }
 
 // leave removes a viewer.
-func (n *Live[V]) leave() {
+func (n *Live[V]) leave(f form) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.readers[f]--; n.readers[f] == 0 {
+		n.lines[f] = nil // an agent stores no line that has no reader
+	}
 	if n.viewers--; n.viewers == 0 {
-		n.shown, n.lines = nil, nil // an agent without viewers stores no line
+		n.shown = nil
 		n.forgetLater()
 	}
 }
 
 // stream sends a view, and then changes, until the viewer goes away or is too slow.
 func (n *Live[V]) stream(w http.ResponseWriter, r *http.Request) {
-	if err := n.enter(); err != nil {
+	f := whole
+	if n.split != nil && r.URL.Query().Has(window.Patches) {
+		f = patched
+	}
+	if err := n.enter(f); err != nil {
 		w.Header().Set("Retry-After", "5") // for other clients: the page and berth top wait 1 s at first, and 5 s at most
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer n.leave()
+	defer n.leave(f)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Connection", "close") // a later request would have the deadline of a viewer
 	if r.Method == http.MethodHead {
 		return
 	}
-	if err := n.send(w, r); err != nil {
+	if err := n.send(w, r, f); err != nil {
 		n.log.Debug("viewer dropped", "viewer", r.RemoteAddr, "error", err)
 	}
 }
 
 // send sends lines as they come. If there is no first line, it sends the reason as an error.
-func (n *Live[V]) send(w http.ResponseWriter, r *http.Request) error {
+func (n *Live[V]) send(w http.ResponseWriter, r *http.Request, f form) error {
 	for seen := -1; ; {
-		lines, number, wait, err := n.since(seen)
+		lines, number, wait, err := n.since(seen, f)
 		if err != nil && seen < 0 {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		}
@@ -215,23 +241,23 @@ func pass(w http.ResponseWriter, lines [][]byte) error {
 	return nil
 }
 
-// since returns the lines after line number seen, the number of the last line, and how long to wait for the next. A new
+// since returns the lines of a form after line number seen, the number of the last line, and how long to wait for the next. A new
 // viewer, or a viewer that is far behind, first gets a whole view.
-func (n *Live[V]) since(seen int) (lines [][]byte, number int, wait time.Duration, err error) {
+func (n *Live[V]) since(seen int, f form) (lines [][]byte, number int, wait time.Duration, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.advance(); err != nil {
 		return nil, 0, 0, err
 	}
 	wait = max(time.Until(n.due), time.Millisecond)
-	if behind := n.number - seen; seen >= 0 && behind <= len(n.lines) {
-		return n.lines[len(n.lines)-behind:], n.number, wait, nil
+	if behind := n.number - seen; seen >= 0 && behind <= len(n.lines[f]) {
+		return n.lines[f][len(n.lines[f])-behind:], n.number, wait, nil
 	}
-	whole, err := n.shown.line()
+	all, err := n.shown.line()
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	return [][]byte{whole}, n.number, wait, nil
+	return [][]byte{all}, n.number, wait, nil
 }
 
 // advance makes the next line, if it is due. The caller holds the mutex.
@@ -244,18 +270,46 @@ func (n *Live[V]) advance() error {
 		return err
 	}
 	if n.shown != nil {
-		next, err := n.delta(now.view, n.shown.view).Line()
-		if err != nil {
+		if err := n.add(now); err != nil {
 			return err
 		}
-		if len(n.lines) == keptLines {
-			n.lines = n.lines[1:]
-		}
-		n.lines = append(slices.Clip(n.lines), next) // viewers still read the old list
 		n.number++
 	}
 	n.shown, n.due = now, time.Now().Add(lineEvery)
 	return nil
+}
+
+// add makes the next line of each form that has readers. A reader of another form begins with a whole view.
+func (n *Live[V]) add(now *moment[V]) error {
+	lines := n.lines
+	for f, readers := range n.readers {
+		if readers == 0 {
+			continue
+		}
+		next, err := n.changed(form(f), now, n.shown)
+		if err != nil {
+			return err
+		}
+		if len(lines[f]) == keptLines {
+			lines[f] = lines[f][1:]
+		}
+		lines[f] = append(slices.Clip(lines[f]), next) // viewers still read the old list
+	}
+	n.lines = lines
+	return nil
+}
+
+// changed returns the line from one moment to the next.
+func (n *Live[V]) changed(f form, now, before *moment[V]) ([]byte, error) {
+	if f == whole {
+		return n.delta(now.view, before.view).Line()
+	}
+	for _, m := range []*moment[V]{now, before} {
+		if m.parts == nil {
+			m.parts = n.split(m.view)
+		}
+	}
+	return now.parts.Since(before.parts)
 }
 
 // line encodes a value as a line.

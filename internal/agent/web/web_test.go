@@ -24,6 +24,7 @@ import (
 
 	"github.com/berth-project/berth/internal/agent/view"
 	"github.com/berth-project/berth/internal/agent/window"
+	"github.com/berth-project/berth/internal/capability"
 )
 
 // TestMain fails if a test leaves a goroutine behind, because every goroutine must be joined.
@@ -70,11 +71,17 @@ func (v *viewer) Write(text []byte) (int, error) {
 // watch requests a stream from a handler.
 func watch(t *testing.T, h http.Handler) *viewer {
 	t.Helper()
+	return watchAt(t, h, window.StreamPath)
+}
+
+// watchAt requests a stream in the form that a path names.
+func watchAt(t *testing.T, h http.Handler, path string) *viewer {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	v := &viewer{lines: make(chan string, 1000), code: http.StatusOK, end: cancel, gone: make(chan struct{})}
 	go func() {
 		defer close(v.gone)
-		h.ServeHTTP(v, httptest.NewRequestWithContext(ctx, http.MethodGet, window.StreamPath, http.NoBody))
+		h.ServeHTTP(v, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
 	}()
 	return v
 }
@@ -116,6 +123,52 @@ func TestStream(t *testing.T) {
 		time.Sleep(time.Minute)
 		if looks := h.looks.Load(); looks != 3 {
 			t.Errorf("%d looks while no one looked", looks-3)
+		}
+	})
+}
+
+// TestForms checks that each viewer gets changes in the form that it asks for, that the agent makes no form without
+// viewers, and that a cluster has whole entries only.
+func TestForms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		second := uint64(0)
+		n := NewNode(func() (*view.View, error) {
+			second++
+			return &view.View{Format: view.Format, Workloads: []view.Workload{{Name: "a", Quota: &capability.Quota{Periods: second}}}}, nil
+		}, quiet())
+		node := n.Handler()
+		patches := watchAt(t, node, window.PatchesPath)
+		time.Sleep(1500 * time.Millisecond)
+		n.mu.Lock()
+		if n.lines[whole] != nil || len(n.lines[patched]) != 1 {
+			t.Errorf("lines without a reader: %q", n.lines)
+		}
+		n.mu.Unlock()
+		old := watch(t, node)
+		time.Sleep(time.Second)
+		patches.leave()
+		time.Sleep(time.Second)
+		old.leave()
+		for i, want := range []string{`"v":1`, `"patches":{"workloads":[{"name":"a","quota":{"periods":2}}]}}`, `{"periods":3}`} {
+			if line := <-patches.lines; !strings.Contains(line, want) {
+				t.Errorf("line %d with patches: %s, want %s", i, line, want)
+			}
+		}
+		for i, want := range []string{`"v":1`, `"workloads":[{"name":"a","quota":{"limitCPUs":0,"nowCPUs":0`, `"periods":4,`} {
+			if line := <-old.lines; !strings.Contains(line, want) || strings.Contains(line, "patches") {
+				t.Errorf("line %d: %s, want %s", i, line, want)
+			}
+		}
+		c := NewCluster(func() (*view.Cluster, error) {
+			second++
+			return &view.Cluster{Format: view.Format, Nodes: []view.Node{{Name: "n", CPUs: int(second)}}}, nil //nolint:gosec // it is small
+		}, quiet())
+		cluster := watchAt(t, c.Handler(), window.PatchesPath)
+		time.Sleep(1500 * time.Millisecond)
+		cluster.leave()
+		<-cluster.lines
+		if line := <-cluster.lines; !strings.Contains(line, `"nodes":[{"name":"n","cpus":`) {
+			t.Errorf("line of a cluster: %s", line)
 		}
 	})
 }
@@ -207,7 +260,7 @@ func TestViewIsForgotten(t *testing.T) {
 				v.leave()
 				time.Sleep(2 * madeEvery)
 				n.mu.Lock()
-				if n.now != nil || n.shown != nil || n.lines != nil {
+				if n.now != nil || n.shown != nil || n.lines[whole] != nil {
 					t.Error("it has a view, although no program asked for a while")
 				}
 				n.mu.Unlock()
@@ -221,16 +274,18 @@ func TestFarBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{}
 		n := NewNode(h.look, quiet())
-		_, seen, _, err := n.since(-1)
+		err := n.enter(whole)
+		_, seen, _, first := n.since(-1, whole)
+		err = errors.Join(err, first)
 		for range keptLines + 1 {
 			time.Sleep(lineEvery)
-			_, _, _, next := n.since(-1)
+			_, _, _, next := n.since(-1, whole)
 			err = errors.Join(err, next)
 		}
-		if lines, _, _, _ := n.since(seen + 1); len(lines) != keptLines {
+		if lines, _, _, _ := n.since(seen+1, whole); len(lines) != keptLines {
 			t.Errorf("%d lines, want the last %d", len(lines), keptLines)
 		}
-		if lines, _, _, _ := n.since(seen); len(lines) != 1 || !bytes.Contains(lines[0], []byte(`"v":1`)) || err != nil {
+		if lines, _, _, _ := n.since(seen, whole); len(lines) != 1 || !bytes.Contains(lines[0], []byte(`"v":1`)) || err != nil {
 			t.Errorf("lines %q: %v", lines, err)
 		}
 	})

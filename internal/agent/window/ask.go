@@ -35,10 +35,10 @@ func CheckHealth(ctx context.Context, stateDir string) error {
 	return err
 }
 
-// Stream asks the live agent of stateDir, over its socket, for a stream of its view until ctx ends. The caller closes
-// the stream.
-func Stream(ctx context.Context, stateDir string) (io.ReadCloser, error) {
-	response, err := request(ctx, overSocket(stateDir), "agent", StreamPath)
+// Stream asks the live agent of stateDir, over its socket, for a stream of its view until ctx ends: StreamPath, or
+// PatchesPath, which an agent without patches serves as StreamPath. The caller closes the stream.
+func Stream(ctx context.Context, stateDir, path string) (io.ReadCloser, error) {
+	response, err := request(ctx, overSocket(stateDir), "agent", path)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,10 @@ import (
 const (
 	ViewPath   = "/api/v1/view"
 	StreamPath = "/api/v1/stream"
-	PastPath   = "/api/v1/history"
+	// Patches is the key of the query that asks for merge patches in place of whole changed entries.
+	Patches     = "patches"
+	PatchesPath = StreamPath + "?" + Patches
+	PastPath    = "/api/v1/history"
 )
 
 // healthPath is the path that reports whether the agent's loop runs.

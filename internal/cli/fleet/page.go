@@ -70,7 +70,7 @@ func (p *Page) Past(ctx context.Context, workload string, seconds, step int) ([]
 
 // Stream requests a stream of the node's view from the agent, until ctx ends. The caller closes the stream.
 func (p *Page) Stream(ctx context.Context) (io.ReadCloser, error) {
-	answer, err := p.request(ctx, window.StreamPath)
+	answer, err := p.request(ctx, window.PatchesPath)
 	if err != nil {
 		return nil, err
 	}
