@@ -2,7 +2,6 @@ package top
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -49,9 +48,9 @@ func (s *screen) blocks() []string {
 	if s.now.Machine == nil {
 		return []string{"the machine is not known yet"}
 	}
-	cells, holders := map[int]view.CPU{}, holdersOf(s.now)
+	byID, holders := make(map[int]view.CPU, len(s.now.CPUs)), placesOf(holdersOf(s.now))
 	for _, c := range s.now.CPUs {
-		cells[c.ID] = c
+		byID[c.ID] = c
 	}
 	var lines []string
 	for _, b := range picture.Layout(s.now.Machine) {
@@ -66,7 +65,11 @@ func (s *screen) blocks() []string {
 			for _, core := range d.Cores {
 				var word strings.Builder
 				for cpu := range core.CPUs.All() {
-					word.WriteString(s.cell(cells[cpu], slices.Index(holders, cells[cpu].Holder)))
+					holder, held := holders[byID[cpu].Holder]
+					if !held {
+						holder = -1
+					}
+					word.WriteString(s.cell(byID[cpu], holder))
 				}
 				f.add(word.String(), core.CPUs.Size(), 1)
 			}
@@ -76,16 +79,18 @@ func (s *screen) blocks() []string {
 	return lines
 }
 
+// cell is a CPU with a holder as it is drawn.
+type cell struct {
+	holder   int
+	sign     rune
+	selected bool
+}
+
 // cell draws one CPU: the letter of its holder, the sign of its class, or its load in tenths.
 func (s *screen) cell(c view.CPU, holder int) string {
-	sign, style := signOf(c.Class), lipgloss.NewStyle()
+	sign := signOf(c.Class)
 	if holder >= 0 {
 		sign = picture.Mark{Kind: picture.Held, Holder: holder}.Sign()
-		fill, ink := picture.HolderColours(holder)
-		style = style.Background(lipgloss.Color(fill)).Foreground(lipgloss.Color(ink))
-		if c.Holder == s.selected {
-			style = style.Bold(true).Underline(true)
-		}
 	}
 	if s.loads {
 		sign = ' '
@@ -93,7 +98,29 @@ func (s *screen) cell(c view.CPU, holder int) string {
 			sign = rune('0' + min(int(c.Load*10), 9))
 		}
 	}
-	return s.paint(style, string(sign))
+	if holder < 0 {
+		return string(sign)
+	}
+	return s.painted(cell{holder, sign, c.Holder == s.selected})
+}
+
+// painted returns the sign of a cell in the colours of its holder. Most cells are those of the frame before, and the
+// colours take most of the time of a frame.
+func (s *screen) painted(c cell) string {
+	if text, known := s.made.cells[c]; known {
+		return text
+	}
+	fill, ink := picture.HolderColours(c.holder)
+	style := lipgloss.NewStyle().Background(lipgloss.Color(fill)).Foreground(lipgloss.Color(ink))
+	if c.selected {
+		style = style.Bold(true).Underline(true)
+	}
+	const most = 1 << 14
+	if s.made.cells == nil || len(s.made.cells) == most {
+		s.made.cells = map[cell]string{}
+	}
+	s.made.cells[c] = s.paint(style, string(c.sign))
+	return s.made.cells[c]
 }
 
 // flow wraps words into lines.

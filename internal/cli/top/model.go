@@ -72,9 +72,9 @@ func (m *model) View() tea.View {
 func (m *model) refresh() {
 	switch m.page {
 	case pageWorkload:
-		m.lines = m.explain(m.now, m.selected)
+		m.made.lines = m.explain(m.now, m.selected)
 	case pageNode:
-		m.lines = m.report(m.now)
+		m.made.lines = m.report(m.now)
 	}
 }
 

@@ -3,6 +3,7 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -53,27 +54,113 @@ type row struct {
 	helps bool
 }
 
-// rows returns the sorted workloads that pass the filter.
+// listing has the rows of a view, so that the next view formats and sorts only the rows that changed.
+type listing struct {
+	now, before *view.View
+	order       order
+	filter      string
+	// all are in the order of the view; rows pass the filter, and are sorted.
+	all, rows []row
+	// holders are the places of workloads among those with exclusive CPUs.
+	holders map[string]int
+}
+
+// rows returns the sorted workloads that pass the filter. They are valid until the next call.
 func (s *screen) rows() []row {
+	l := &s.made.rows
+	if l.now == s.now && l.before == s.before && l.order == s.order && l.filter == s.filter {
+		return l.rows
+	}
+	if l.continues(s) {
+		l.change(s.now)
+	} else {
+		*l = listing{order: s.order, filter: s.filter, holders: placesOf(holdersOf(s.now))}
+		l.begin(s.before, s.now)
+	}
+	l.now, l.before = s.now, s.before
+	return l.rows
+}
+
+// continues reports whether a screen shows the next view of the listing, with the same workloads, holders and pools.
+func (l *listing) continues(s *screen) bool {
+	same := func(a, b view.Workload) bool { return a.Name == b.Name }
+	return l.now != nil && l.now == s.before && l.order == s.order && l.filter == s.filter &&
+		slices.EqualFunc(l.now.Workloads, s.now.Workloads, same) && slices.Equal(l.now.Pools, s.now.Pools) &&
+		maps.Equal(l.holders, placesOf(holdersOf(s.now)))
+}
+
+// begin makes all rows.
+func (l *listing) begin(before, now *view.View) {
 	earlier := map[string]*capability.Quota{}
-	if s.before != nil {
-		for _, w := range s.before.Workloads {
+	if before != nil {
+		for _, w := range before.Workloads {
 			earlier[w.Name] = w.Quota
 		}
 	}
-	var rows []row
-	holders := holdersOf(s.now)
-	for i := range s.now.Workloads {
-		r := rowOf(&s.now.Workloads[i], earlier[s.now.Workloads[i].Name], s.now.Pools)
-		if at := slices.Index(holders, r.name); at >= 0 {
-			r.holder = at
-		}
-		if strings.Contains(strings.ToLower(r.name+" "+r.state), strings.ToLower(s.filter)) {
-			rows = append(rows, r)
+	l.all = make([]row, len(now.Workloads))
+	for i := range now.Workloads {
+		w := &now.Workloads[i]
+		l.all[i] = rowOf(w, earlier[w.Name], now.Pools)
+		if at, holds := l.holders[w.Name]; holds {
+			l.all[i].holder = at
 		}
 	}
-	slices.SortStableFunc(rows, s.order.compare)
-	return rows
+	l.sort()
+}
+
+// change makes the rows that changed since the last view. A row with shares changes once more after its workload: then
+// there was no period.
+func (l *listing) change(now *view.View) {
+	var at []int
+	var next []row
+	for i := range now.Workloads {
+		w, was, old := &now.Workloads[i], &l.now.Workloads[i], &l.all[i]
+		if *w == *was && (w.Quota == nil || old.throttled < 0 && old.above < 0) {
+			continue // a stream leaves the parts of an unchanged workload as they are
+		}
+		r := rowOf(w, was.Quota, now.Pools)
+		if r.holder = old.holder; r != *old {
+			at, next = append(at, i), append(next, r)
+		}
+	}
+	const few = 8
+	if len(at) > len(l.all)/few {
+		for i, r := range next {
+			l.all[at[i]] = r
+		}
+		l.sort()
+		return
+	}
+	for i, r := range next {
+		l.replace(l.all[at[i]], r)
+		l.all[at[i]] = r
+	}
+}
+
+// replace puts a row in the place of another; bisection finds both places. No two rows are equal in their order.
+func (l *listing) replace(old, next row) {
+	if at, shown := slices.BinarySearchFunc(l.rows, old, l.order.compare); shown {
+		l.rows = slices.Delete(l.rows, at, at+1)
+	}
+	if l.passes(&next) {
+		at, _ := slices.BinarySearchFunc(l.rows, next, l.order.compare)
+		l.rows = slices.Insert(l.rows, at, next)
+	}
+}
+
+// sort filters and sorts all rows.
+func (l *listing) sort() {
+	l.rows = l.rows[:0]
+	for i := range l.all {
+		if l.passes(&l.all[i]) {
+			l.rows = append(l.rows, l.all[i])
+		}
+	}
+	slices.SortStableFunc(l.rows, l.order.compare)
+}
+
+func (l *listing) passes(r *row) bool {
+	return l.filter == "" || strings.Contains(strings.ToLower(r.name+" "+r.state), strings.ToLower(l.filter))
 }
 
 // found returns the rows and the index of the selected row, or 0 if that row is gone.
@@ -168,4 +255,13 @@ func holdersOf(v *view.View) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// placesOf returns the place of each holder.
+func placesOf(holders []string) map[string]int {
+	at := make(map[string]int, len(holders))
+	for i, name := range holders {
+		at[name] = i
+	}
+	return at
 }

@@ -44,8 +44,15 @@ type screen struct {
 	loads    bool // show loads instead of holders
 	selected string
 	scroll   int
-	lines    []string // about the selected workload, or about the node
 	past     remembered
+	made     made
+}
+
+// made is what a frame takes from the frames before.
+type made struct {
+	lines []string // about the selected workload, or about the node
+	rows  listing
+	cells map[cell]string
 }
 
 // Widths of the columns of the list; the name has the remaining width.
@@ -228,7 +235,7 @@ func (s *screen) bar(share float64) string {
 
 // about returns all that is known about one workload.
 func (s *screen) about(name string) []string {
-	lines := s.wrap(s.lines...)
+	lines := s.wrap(s.made.lines...)
 	for i := range s.now.Workloads {
 		if w := &s.now.Workloads[i]; w.Name == name {
 			lines = append(append(lines, s.what(w)...), s.curves()...)
@@ -263,7 +270,7 @@ func (s *screen) what(w *view.Workload) []string {
 func (s *screen) holding(h *capability.Holding) []string {
 	var lines []string
 	explained := func(text string) bool {
-		return slices.ContainsFunc(s.lines, func(line string) bool { return strings.Contains(line, text) })
+		return slices.ContainsFunc(s.made.lines, func(line string) bool { return strings.Contains(line, text) })
 	}
 	if h.Why != "" && !explained(h.Why) {
 		lines = append(lines, s.wrap(fmt.Sprintf("CPUs %s: %s", cmp.Or(h.CPUs.String(), "as before"), h.Why))...)
@@ -294,10 +301,10 @@ func (s *screen) events() []string {
 
 // reports lists what the capabilities report about the node.
 func (s *screen) reports() []string {
-	if len(s.lines) == 0 {
+	if len(s.made.lines) == 0 {
 		return []string{"no capability reports anything about the node"}
 	}
-	return s.wrap(s.lines...)
+	return s.wrap(s.made.lines...)
 }
 
 // throttlingText describes the throttling of a workload that did not ask for burst.
