@@ -30,11 +30,12 @@ export function spark() {
   return draw('svg', { class: 'spark', viewBox: '0 0 90 18', 'aria-hidden': 'true' }, draw('path', { class: 'above' }), draw('path', { class: 'own' }));
 }
 
-/** drawSpark brings it up to date. */
+/** drawSpark brings it up to date, and says whether it has columns, which the next moment moves. */
 export function drawSpark(image, past) {
   const last = past.slice(-sparkRoom);
   mark(image.firstChild, 'd', bars(last.map((m) => m.above), 90, 18, sparkRoom));
   mark(image.lastChild, 'd', bars(last.map((m) => m.throttled), 90, 18, sparkRoom));
+  return last.some((m) => m.above > 0 || m.throttled > 0);
 }
 
 const width = 320;

@@ -26,23 +26,27 @@ export class Machine {
     for (const kind of ['pointerleave', 'focusout']) this.box.addEventListener(kind, () => this.point(null));
   }
 
-  /** draw shows the CPUs as the model has them. */
-  draw() {
+  /** draw shows the CPUs that changed as the model has them. */
+  draw({ all, cpus }) {
     const { view, shape } = this.model;
     if (this.drawn !== shape) this.build(view.machine);
     this.drawn = shape;
-    const at = new Map(this.model.holders.map((name, i) => [name, i]));
-    for (const [id, cpu] of view.cpus) {
+    for (const id of all ? view.cpus.keys() : cpus) {
       const cell = this.cells.get(id);
-      if (cell) this.paint(cell, cpu, at.get(cpu.holder));
+      const cpu = view.cpus.get(id);
+      if (cell && cpu) this.paint(cell, cpu, this.model.holder.get(cpu.holder));
     }
+    if (all) this.explainSigns(view);
+    if (this.pointed) this.say();
+  }
+
+  explainSigns(view) {
     const pools = view.pools.filter((p) => p.cpus || p.name === 'free');
     list(document.getElementById('legend'), pools, (p) => p.name, () => make('li', {}, make('i', { 'aria-hidden': 'true' }), make('span')), (item, p) => {
       mark(item.firstChild, 'class', `swatch ${p.name in signs ? p.name : 'other'}`);
       write(item.firstChild, signs[p.name] ?? '?');
       write(item.lastChild, `${p.name} ${p.cpus ? `${/[-,]/.test(p.cpus) ? 'CPUs' : 'CPU'} ${p.cpus}` : 'none'}`);
     });
-    if (this.pointed) this.say();
   }
 
   paint(cell, cpu, holder) {

@@ -65,17 +65,18 @@ function draw() {
     waiting = false;
     const { view } = model;
     if (!view) return;
-    machine.draw();
-    workloads.draw();
+    const dirty = model.drawn();
+    machine.draw(dirty);
+    workloads.draw(dirty);
     if (drawn.happened !== model.happened) drawEvents(view);
     if (drawn.written !== model.written) drawChanges(view);
     if (drawn.reported !== model.reported) drawNode(view);
     drawn = { happened: model.happened, written: model.written, reported: model.reported };
     figures(view);
-    notices(view);
+    if (dirty.all || dirty.head) notices(view);
     if (chosen) detail.draw(chosen);
     if (chosen || lit) spot();
-    document.body.classList.add('drawn');
+    document.body.classList.toggle('drawn', true); // add would write the attribute again
   });
 }
 

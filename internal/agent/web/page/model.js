@@ -1,5 +1,7 @@
 // What a node is, as its views say, and what became of its quotas.
 
+import { merge } from './patch.js';
+
 // How many moments of quotas are remembered: five minutes at one a second, and of the workload
 // that is explained a quarter of an hour.
 const kept = 300;
@@ -8,6 +10,11 @@ const events = 200;
 
 /** nameOf is the key of a change. */
 export const nameOf = (change) => JSON.stringify([change.object, change.knob]);
+
+const key = { cpus: (c) => c.id, workloads: (w) => w.name, changes: nameOf };
+
+/** clean is what to draw after nothing changed. all is everything, head is what is said of the node as a whole. */
+const clean = () => ({ all: false, head: false, cpus: new Set(), workloads: new Set() });
 
 const known = new Map(); // lists of CPUs, most of which come again every second
 
@@ -30,6 +37,7 @@ export class Model {
     this.view = null;
     this.past = new Map(); // moments of quotas, by workload
     this.long = undefined; // the workload of which more is remembered
+    this.dirty = { ...clean(), all: true }; // what to draw
     // shape counts machines. written, happened and reported count when changes, events and reports were others.
     Object.assign(this, { shape: 0, written: 0, happened: 0, reported: 0 });
   }
@@ -39,8 +47,23 @@ export class Model {
     if (line.v) this.begin(line);
     else if (this.view) this.change(line);
     else return;
-    this.holders = [...new Set([...this.view.cpus.values()].map((c) => c.holder).filter(Boolean))].sort();
     this.remember();
+  }
+
+  /** drawn returns what is to be drawn, once. */
+  drawn() {
+    const { dirty } = this;
+    this.dirty = clean();
+    return dirty;
+  }
+
+  /** hold finds who has CPUs exclusively. A letter and a colour follow from the place in this order. */
+  hold() {
+    const holders = [...new Set([...this.view.cpus.values()].map((c) => c.holder).filter(Boolean))].sort();
+    if (this.holders && holders.join('\n') === this.holders.join('\n')) return;
+    this.holders = holders;
+    this.holder = new Map(holders.map((name, i) => [name, i]));
+    this.dirty.all = true;
   }
 
   begin(view) {
@@ -54,32 +77,49 @@ export class Model {
     this.index('cpus', view.cpus);
     this.index('workloads', view.workloads);
     this.index('changes', view.changes);
+    this.dirty.all = true;
+    this.hold();
   }
 
-  index(key, list) {
-    const name = { cpus: (c) => c.id, workloads: (w) => w.name, changes: nameOf }[key];
-    this.view[key] = new Map((list || []).map((one) => [name(one), one]));
+  index(kind, list) {
+    this.view[kind] = new Map((list || []).map((one) => [key[kind](one), one]));
   }
 
-  change({ set, cpus, workloads, changes, gone, events: added }) {
+  change({ set, patches = {}, gone, events: added, ...whole }) {
     const v = this.view;
     if (set.machine !== undefined || set.cpus) {
       this.shape++;
       this.like = null;
     }
-    if (set.changes || changes || gone?.changes) this.written++;
+    if (set.changes || whole.changes || patches.changes || gone?.changes) this.written++;
     if (set.events || added) this.happened++;
     if (set.node !== undefined) this.reported++;
-    for (const [key, value] of Object.entries(set)) {
-      if (key === 'cpus') this.index(key, value);
-      else v[key] = value;
+    const { dirty } = this;
+    dirty.all ||= set.machine !== undefined || Boolean(set.cpus || set.pools);
+    dirty.head ||= ['version', 'obstacle', 'problems'].some((name) => set[name] !== undefined);
+    for (const [name, value] of Object.entries(set)) {
+      if (name === 'cpus') this.index(name, value);
+      else v[name] = value;
     }
-    for (const c of cpus || []) v.cpus.set(c.id, c);
-    for (const w of workloads || []) v.workloads.set(w.name, w);
-    for (const c of changes || []) v.changes.set(nameOf(c), c);
-    for (const name of gone?.workloads || []) v.workloads.delete(name);
+    for (const kind of Object.keys(key)) {
+      for (const one of whole[kind] || []) v[kind].set(this.touch(kind, one), one);
+      for (const one of patches[kind] || []) {
+        const name = this.touch(kind, one);
+        if (!v[kind].has(name)) throw Object.assign(new Error('no entry'), { said: 'A change of something unknown came' });
+        v[kind].set(name, merge(v[kind].get(name), one));
+      }
+    }
+    for (const name of gone?.workloads || []) v.workloads.delete(this.touch('workloads', { name }));
     for (const [object, knob] of gone?.changes || []) v.changes.delete(nameOf({ object, knob }));
+    if (set.cpus || whole.cpus || patches.cpus?.some((c) => c.holder !== undefined)) this.hold();
     if (added) v.events = [...v.events, ...added].slice(-events);
+  }
+
+  /** touch returns the key of an entry that changed, and has it drawn. */
+  touch(kind, one) {
+    const name = key[kind](one);
+    this.dirty[kind]?.add(name);
+    return name;
   }
 
   /** remember notes the quotas of this moment. */
@@ -93,8 +133,10 @@ export class Model {
       const last = past.at(-1);
       const again = last && last.q.periods <= q.periods; // else the group was made again
       const periods = again ? q.periods - last.q.periods : 0;
-      const share = (key) => (periods ? Math.min(Math.max(q[key] - last.q[key], 0) / periods, 1) : 0);
-      past.push({ at, q, ran: periods > 0, throttled: share('throttledPeriods'), above: share('throttledPeriodsAbove') });
+      const share = (name) => (periods ? Math.min(Math.max(q[name] - last.q[name], 0) / periods, 1) : 0);
+      const moment = { at, q, ran: periods > 0, throttled: share('throttledPeriods'), above: share('throttledPeriodsAbove') };
+      if (!last || ['ran', 'throttled', 'above'].some((name) => last[name] !== moment[name])) this.dirty.workloads.add(w.name);
+      past.push(moment);
       const room = w.name === this.long ? longest : kept;
       if (past.length > room) past.splice(0, past.length - room);
       this.past.set(w.name, past);
@@ -103,6 +145,7 @@ export class Model {
 
   /** recall puts what the agent kept before the moments that the page saw itself. */
   recall({ times, workloads }) {
+    this.dirty.all = true;
     for (const w of workloads) {
       const past = this.past.get(w.name) || [];
       const seen = past.filter((m) => !m.kept);

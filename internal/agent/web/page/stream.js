@@ -48,7 +48,7 @@ async function read(take) {
   };
   heard();
   try {
-    const response = await fetch('api/v1/stream', { cache: 'no-store', signal: abort.signal });
+    const response = await fetch('api/v1/stream?patches', { cache: 'no-store', signal: abort.signal });
     if (!response.ok) throw Object.assign(new Error('refused'), { said: (await response.text()).trim() });
     const recorded = response.headers.has('Berth-Recording') ? [] : null;
     await lines(response.body.getReader(), heard, (text) => {

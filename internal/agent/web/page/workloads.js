@@ -20,7 +20,7 @@ const columns = [
 /** Workloads draws the rows. */
 export class Workloads {
   constructor(model, light, explain) {
-    Object.assign(this, { model, light, order: columns[0], wanted: '', seen: new Set() });
+    Object.assign(this, { model, light, order: columns[0], wanted: '', seen: new Set(), items: new Map(), shown: [] });
     this.body = document.getElementById('rows');
     this.filter = document.getElementById('filter');
     sortable(document.getElementById('columns'), columns, (column) => {
@@ -46,31 +46,72 @@ export class Workloads {
     });
   }
 
-  /** draw shows the rows as the model has them. */
-  draw() {
-    const at = new Map(this.model.holders.map((name, i) => [name, i]));
-    const all = [...this.model.view.workloads.values()].map((w) => this.item(w, at.get(w.name)));
-    const shown = all.filter((item) => `${item.w.name} ${item.state}`.toLowerCase().includes(this.wanted));
-    const { by } = this.order;
-    shown.sort((a, b) => by(a, b) || columns[0].by(a, b));
-    list(this.body, shown, (item) => item.w.name, (item) => this.row(item), (row, item) => { row.item = item; });
+  /** draw shows the rows as the model has them: all, or those that changed. */
+  draw(dirty = { all: true }) {
+    const moved = dirty.all ? this.begin() : this.change(dirty.workloads);
+    if (moved) list(this.body, this.shown, (item) => item.w.name, (item) => this.row(item), (row, item) => Object.assign(row, { item }));
     for (const row of this.seen) { // the others wait until they are scrolled to
-      if (row.isConnected) this.fill(row);
-      else this.seen.delete(row);
+      if (!row.isConnected) this.seen.delete(row);
+      else if (dirty.all || row.moves || dirty.workloads.has(row.key)) this.fill(row);
     }
+    this.counted = this.items.size;
+    if (!moved) return;
+    const [shown, all] = [this.shown.length, this.items.size];
     const none = document.getElementById('no-rows');
-    none.hidden = shown.length > 0;
-    write(none, all.length ? 'No workload has this text in its name or state.' : 'No workload.');
-    write(document.getElementById('workloads-title'), shown.length === all.length ? `Workloads (${all.length})` : `Workloads (${shown.length} of ${all.length})`);
+    none.hidden = shown > 0;
+    write(none, all ? 'No workload has this text in its name or state.' : 'No workload.');
+    write(document.getElementById('workloads-title'), shown === all ? `Workloads (${all})` : `Workloads (${shown} of ${all})`);
     this.settle();
   }
 
-  item(w, holder) {
+  /** compare is the order of two rows, of which none are equal. */
+  compare(a, b) { return this.order.by(a, b) || columns[0].by(a, b) || (a.w.name < b.w.name ? -1 : Number(a.w.name > b.w.name)); }
+
+  /** passes says whether the reader wants to see a row. */
+  passes(item) { return `${item.w.name} ${item.state}`.toLowerCase().includes(this.wanted); }
+
+  /** begin reads all workloads. */
+  begin() {
+    this.items = new Map([...this.model.view.workloads.values()].map((w) => [w.name, this.item(w)]));
+    this.shown = [...this.items.values()].filter((item) => this.passes(item)).sort((a, b) => this.compare(a, b));
+    return true;
+  }
+
+  /** change reads some workloads again, and says whether a row came, went or moved. */
+  change(names) {
+    const moves = [];
+    for (const name of names) {
+      const w = this.model.view.workloads.get(name);
+      const [old, next] = [this.items.get(name), w && this.item(w)];
+      const [was, is] = [old && this.passes(old), next && this.passes(next)];
+      if (was && is && !this.order.by(old, next)) Object.assign(old, next); // it stays where it is
+      else if (was || is) moves.push({ old: was && old, next: is && next });
+      if (!next) this.items.delete(name);
+      else if (!old || this.items.get(name).w !== w) this.items.set(name, next);
+    }
+    if (moves.length > this.shown.length / 8) return this.begin();
+    for (const { old } of moves) if (old) this.shown.splice(this.place(old), 1);
+    for (const { next } of moves) if (next) this.shown.splice(this.place(next), 0, next);
+    return moves.length > 0 || this.items.size !== this.counted;
+  }
+
+  /** place is where a row is among the others, or belongs. */
+  place(item) {
+    let [low, high] = [0, this.shown.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.compare(this.shown[middle], item) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  item(w) {
     const last = this.model.last(w.name);
     const q = w.quota;
     const other = w.throttling; // of one that did not ask for burst
     return {
-      w, holder, q, other, state: this.model.stateOf(w), count: numbers(w.cpus?.cpus).length, ran: Boolean(last?.ran),
+      w, holder: this.model.holder.get(w.name), q, other, state: this.model.stateOf(w), count: numbers(w.cpus?.cpus).length, ran: Boolean(last?.ran),
       credit: q && q.capacityCPUSeconds > 0 ? Math.max(0, Math.min(q.creditCPUSeconds / q.capacityCPUSeconds, 1)) : Infinity,
       throttled: last ? Math.max(last.throttled, last.above) : other?.periods ? Math.min(other.throttledPeriods / other.periods, 1) : -1,
     };
@@ -102,10 +143,11 @@ export class Workloads {
     write(quota, q ? `${amount(q.nowCPUs)} / ${limit}` : other ? `${limit} / ${limit}` : '–');
     const bounded = Number.isFinite(credit);
     mark(row.bar, 'class', bounded ? 'meter' : 'meter without');
-    if (bounded) row.bar.firstChild.style.setProperty('--load', credit.toFixed(2));
+    const load = bounded ? credit.toFixed(2) : row.load;
+    if (row.load !== load) row.bar.firstChild.style.setProperty('--load', row.load = load);
     write(creditCell.lastChild, bounded ? percent(credit) : other?.burstWouldHelp ? 'burst would help' : '–');
     mark(row.spark, 'class', q ? 'spark' : 'spark without');
-    if (q) drawSpark(row.spark, this.model.past.get(w.name) || []);
+    row.moves = Boolean(q) && drawSpark(row.spark, this.model.past.get(w.name) || []);
     write(throttledCell.lastChild, q ? percent(ran ? throttled : 0) : throttled >= 0 ? percent(throttled) : '–');
     mark(throttledCell, 'class', `throttled${throttled > 0 ? ' bad' : ''}`);
   }
