@@ -8,7 +8,7 @@ func house(document string) rules {
 	return rules{
 		module:   "github.com/berth-project/berth",
 		maxLines: 500,
-		harness:  []string{"test/chance", "test/child", "test/crash", "test/disk", "test/flags", "test/kernel", "test/large", "test/loader", "test/newcomer", "test/patience", "test/plain", "test/recorded", "test/stage"},
+		harness:  []string{"test/chance", "test/child", "test/crash", "test/disk", "test/flags", "test/kernel", "test/large", "test/loader", "test/newcomer", "test/patience", "test/plain", "test/recorded", "test/stage", "test/tree"},
 		modules:  []string{"cmd/berth-scheduler", "test/cluster", "test/cluster/runtime", "test/chart", "test/monitoring", "test/web", "tools/dist", "tools/image"},
 		banned:   []string{"util", "common", "helper", "helpers", "manager", "framework", "impl", "types"},
 		layering: layers(),

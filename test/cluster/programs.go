@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-project/berth/test/cluster/controlplane"
 	"github.com/berth-project/berth/test/flags"
+	"github.com/berth-project/berth/test/tree"
 )
 
 // ErrNotBuilt reports that the programs have not been built.
@@ -56,26 +57,17 @@ type program struct {
 	apart bool
 }
 
-// tree is the source tree that a program was built from. Build sets it through the linker, because the compiler writes
+// builtFrom is the source tree that a program was built from. Build sets it through the linker, because the compiler writes
 // no paths of this machine into its output (-trimpath).
-var tree string
+var builtFrom string
 
 // Root returns the source tree that this program was built from. If `go test` or `go run` built it, Root returns the
 // tree around the working directory.
 func Root() (string, error) {
-	if tree != "" {
-		return tree, nil
+	if builtFrom != "" {
+		return builtFrom, nil
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("source tree: %w", err)
-	}
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "test", "cluster", "go.mod")); err == nil {
-			return dir, nil
-		}
-	}
-	return "", errors.New("no source tree around the working directory")
+	return tree.Root()
 }
 
 // layout returns the paths of this source tree's programs in the cache directory. Foreign programs depend only on the
@@ -112,7 +104,7 @@ func layout() ([]program, error) {
 			programs = append(programs, program{name: name, pkg: pkg, dir: module.dir, path: filepath.Join(dir, name), apart: module.apart})
 		}
 	}
-	tree := filepath.Join(base, "tree-"+short([]byte(here)))
+	built := filepath.Join(base, "tree-"+short([]byte(here)))
 	for _, own := range []struct{ name, pkg, dir string }{
 		{"berth-scheduler", ".", filepath.Join(root, "cmd", "berth-scheduler")},
 		{"berth", "./cmd/berth", root},
@@ -129,7 +121,7 @@ func layout() ([]program, error) {
 		{"pack", "./pack", filepath.Join(root, "tools", "image")},
 		{"tour", "./tour", here},
 	} {
-		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(tree, own.name), own: true})
+		programs = append(programs, program{name: own.name, pkg: own.pkg, dir: own.dir, path: filepath.Join(built, own.name), own: true})
 	}
 	return programs, nil
 }
@@ -384,7 +376,7 @@ func (p program) linking(release Release) (string, error) {
 		return flags, nil
 	}
 	root, err := Root()
-	return flags + " -X github.com/berth-project/berth/test/cluster.tree=" + root, err
+	return flags + " -X github.com/berth-project/berth/test/cluster.builtFrom=" + root, err
 }
 
 // reuse gives the compiler its last output, which it does not rewrite if it is up to date.

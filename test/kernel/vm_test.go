@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/test/kernel/job"
+	"github.com/berth-project/berth/test/tree"
 )
 
 // TestVM runs every live test in every cell of the matrix.
@@ -235,7 +236,7 @@ func testImage(t *testing.T, source string, cases []Cases, stride int) string {
 
 func moduleRoot(t *testing.T) string {
 	t.Helper()
-	root, err := filepath.Abs("../..")
+	root, err := tree.Root()
 	if err != nil {
 		t.Fatal(err)
 	}

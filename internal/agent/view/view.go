@@ -53,8 +53,8 @@ type CPU struct {
 	Load float64 `json:"load"`
 }
 
-// Workload is a container, a workload of a host without Kubernetes, or a group whose CPUs shrink to the shared pool. A
-// nil field was not reported.
+// Workload is a container, a workload of a host without Kubernetes, a group whose CPUs shrink to the shared pool, or a
+// service of the host that only its quota throttles, named by its group. A nil field was not reported.
 type Workload struct {
 	Name   string              `json:"name"`
 	Status *Status             `json:"status,omitempty"`
