@@ -1,7 +1,8 @@
 #!/bin/bash
-# dist.sh OUT VERSION LDFLAGS builds the release into the directory OUT: static binaries for amd64 and arm64 and their
-# bills of materials, images, the kubectl plugin, the chart, .deb and .rpm, and all checksums. The same commit gives the
-# same bytes, wherever the tree is: all dates are the commit's date, and no file contains a path of the tree.
+# dist.sh OUT VERSION LDFLAGS builds the release into the directory OUT: static binaries for amd64 and arm64, their bills
+# of materials and the licenses of their modules, images, the kubectl plugin, the chart, .deb and .rpm, and all
+# checksums. The same commit gives the same bytes, wherever the tree is: all dates are the commit's date, and no file
+# contains a path of the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p "$1"
@@ -9,7 +10,8 @@ OUT=$(cd "$1" && pwd)
 VERSION=$2 ldflags=$3
 go=${GO:-go}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-export OUT VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 LC_ALL=C TZ=UTC
+# Settings of the caller (go env -w) must not change what is built.
+export OUT VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 GOENV=off LC_ALL=C TZ=UTC
 umask 022
 # A package's version begins with a digit and has no hyphen. Without a tag, the version sorts before all releases, by
 # the day of the commit.
@@ -39,11 +41,14 @@ unset GOOS GOARCH
 # nfpm reads its files relative to the tree, but its module is in tools/dist: build the tools first.
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-"$go" -C tools/dist build -o "$tools" ./sbom ./krew ./pages github.com/goreleaser/nfpm/v2/cmd/nfpm
+"$go" -C tools/dist build -o "$tools" ./sbom ./notices ./krew ./pages github.com/goreleaser/nfpm/v2/cmd/nfpm
 "$go" -C tools/image build -o "$tools" ./pack
 
 # pack refuses a program or an image that is too large to ship.
+GOMODCACHE=$("$go" env GOMODCACHE)
+export GOMODCACHE
 for name in berth berth-scheduler; do
+	"$tools/notices" "$OUT/$name-THIRD_PARTY_NOTICES" "$OUT/$name-linux-amd64" "$OUT/$name-linux-arm64"
 	"$tools/pack" "$OUT/$name-oci.tar" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" \
 		"amd64=$OUT/$name-linux-amd64" "arm64=$OUT/$name-linux-arm64" >&2
 	for arch in amd64 arm64; do
@@ -55,7 +60,8 @@ pack() { tar -C "$1" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$
 for arch in amd64 arm64; do
 	install -D "$OUT/berth-linux-$arch" "$tools/plugin-$arch/kubectl-berth"
 	install -m 0644 LICENSE "$tools/plugin-$arch/LICENSE"
-	pack "$tools/plugin-$arch" LICENSE kubectl-berth >"$OUT/kubectl-berth-linux-$arch.tar.gz"
+	install -m 0644 "$OUT/berth-THIRD_PARTY_NOTICES" "$tools/plugin-$arch/THIRD_PARTY_NOTICES"
+	pack "$tools/plugin-$arch" LICENSE THIRD_PARTY_NOTICES kubectl-berth >"$OUT/kubectl-berth-linux-$arch.tar.gz"
 done
 "$tools/krew" "$VERSION" "v$SEMVER" \
 	"amd64=$OUT/kubectl-berth-linux-amd64.tar.gz" "arm64=$OUT/kubectl-berth-linux-arm64.tar.gz" >"$OUT/krew.yaml"

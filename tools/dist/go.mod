@@ -4,7 +4,11 @@ go 1.26.0
 
 require github.com/berth-project/berth v0.0.0
 
+require github.com/berth-project/berth/tools/image v0.0.0
+
 replace github.com/berth-project/berth => ../..
+
+replace github.com/berth-project/berth/tools/image => ../image
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0

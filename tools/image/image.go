@@ -22,15 +22,19 @@ import (
 // search is the PATH of an image's programs.
 const search = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// OfProgram returns an image that has one static program in /usr/bin and runs it. config describes the image: its
-// architecture and its labels.
-func OfProgram(name string, binary []byte, config v1.ConfigFile) (v1.Image, error) {
+// OfProgram returns an image that has one static program in /usr/bin and runs it, with the licenses of the modules that
+// are linked into the program, if any. config describes the image: its architecture and its labels.
+func OfProgram(name string, binary, licenses []byte, config v1.ConfigFile) (v1.Image, error) {
 	layer := NewLayer()
-	for _, f := range []File{
+	files := []File{
 		{Path: "usr/bin/" + name, Content: binary, Mode: 0o755},
 		{Path: "tmp", Mode: 0o1777},
 		{Path: "etc/passwd", Content: []byte("root:x:0:0:root:/:/\nnobody:x:65534:65534::/:/\n")},
-	} {
+	}
+	if licenses != nil {
+		files = append(files, File{Path: "usr/share/doc/" + name + "/THIRD_PARTY_NOTICES", Content: licenses})
+	}
+	for _, f := range files {
 		if err := layer.Add(f); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func archive(t *testing.T) []byte {
 	t.Helper()
 	var images []v1.Image
 	for _, architecture := range []string{"amd64", "arm64"} {
-		image, err := OfProgram("hello", []byte("of "+architecture), v1.ConfigFile{Architecture: architecture})
+		image, err := OfProgram("hello", []byte("of "+architecture), []byte("licenses"), v1.ConfigFile{Architecture: architecture})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +136,8 @@ func TestArchive(t *testing.T) {
 		}
 		got[d.Platform.String()] = program(t, image)
 	}
-	want := map[string]string{"linux/amd64": "/usr/bin/hello: of amd64", "linux/arm64": "/usr/bin/hello: of arm64"}
+	const licenses = ", /usr/share/doc/hello/THIRD_PARTY_NOTICES: licenses"
+	want := map[string]string{"linux/amd64": "/usr/bin/hello: of amd64" + licenses, "linux/arm64": "/usr/bin/hello: of arm64" + licenses}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("programs (-want +got):\n%s", diff)
 	}
@@ -181,11 +183,14 @@ func program(t *testing.T, image v1.Image) string {
 		t.Fatal(err)
 	}
 	entry := config.Config.Entrypoint[0]
-	found := ""
+	found, licenses := "", ""
 	each(t, content, func(header *tar.Header, content []byte) {
 		if "/"+header.Name == entry && header.Mode == 0o755 {
 			found = entry + ": " + string(content)
 		}
+		if path.Base(header.Name) == "THIRD_PARTY_NOTICES" {
+			licenses = "/" + header.Name + ": " + string(content)
+		}
 	})
-	return found
+	return found + ", " + licenses
 }

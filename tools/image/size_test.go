@@ -24,7 +24,7 @@ func TestCheckSize(t *testing.T) {
 		{"more than 5 MB more", 0, make([]byte, maxBeyond+1), ErrLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			made, err := OfProgram("hello", c.content, v1.ConfigFile{Architecture: "amd64"})
+			made, err := OfProgram("hello", c.content, nil, v1.ConfigFile{Architecture: "amd64"})
 			if err != nil {
 				t.Fatal(err)
 			}

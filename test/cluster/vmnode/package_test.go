@@ -59,11 +59,12 @@ func TestPackageOnSystemd(t *testing.T) {
 func debs(t *testing.T, root string, versions ...string) []string {
 	t.Helper()
 	tools, out := t.TempDir(), t.TempDir()
-	makes(t, root, nil, "go", "-C", "tools/dist", "build", "-o", tools, "./pages", "github.com/goreleaser/nfpm/v2/cmd/nfpm")
+	makes(t, root, nil, "go", "-C", "tools/dist", "build", "-o", tools, "./notices", "./pages", "github.com/goreleaser/nfpm/v2/cmd/nfpm")
 	var files []string
 	for _, version := range versions {
 		dir := filepath.Join(out, version)
 		program(t, root, filepath.Join(dir, "berth-linux-amd64"), "-s -w -X main.version="+version)
+		makes(t, root, nil, filepath.Join(tools, "notices"), filepath.Join(dir, "berth-THIRD_PARTY_NOTICES"), filepath.Join(dir, "berth-linux-amd64"))
 		makes(t, root, nil, filepath.Join(tools, "pages"), filepath.Join(dir, "pages"), version, "0")
 		manual, err := filepath.Glob(filepath.Join(dir, "pages/man/*.1"))
 		if err != nil {

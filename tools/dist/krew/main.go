@@ -2,8 +2,8 @@
 //
 //	krew RELEASE VERSION ARCHITECTURE=ARCHIVE...
 //
-// Each archive has the program as kubectl-berth next to LICENSE, and RELEASE publishes it under its file name. VERSION
-// is the release's version in the form that krew accepts: v and a semantic version.
+// Each archive has the program as kubectl-berth next to LICENSE and THIRD_PARTY_NOTICES, and RELEASE publishes it under
+// its file name. VERSION is the release's version in the form that krew accepts: v and a semantic version.
 package main
 
 import (
@@ -113,7 +113,7 @@ func describe(architecture, archive, release string) (platform, error) {
 		Selector: selector{MatchLabels: map[string]string{"os": "linux", "arch": architecture}},
 		URI:      home + "/releases/download/" + release + "/" + filepath.Base(archive),
 		SHA256:   hex.EncodeToString(sum[:]),
-		Files:    []files{{From: plugin, To: "."}, {From: "LICENSE", To: "."}},
+		Files:    []files{{From: plugin, To: "."}, {From: "LICENSE", To: "."}, {From: "THIRD_PARTY_NOTICES", To: "."}},
 		Bin:      plugin,
 	}, nil
 }

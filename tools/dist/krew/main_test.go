@@ -32,7 +32,7 @@ func TestManifest(t *testing.T) {
 		Selector: selector{MatchLabels: map[string]string{"os": "linux", "arch": "arm64"}},
 		URI:      "https://github.com/berth-project/berth/releases/download/v0.2.0/kubectl-berth-linux-arm64.tar.gz",
 		SHA256:   "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
-		Files:    []files{{From: "kubectl-berth", To: "."}, {From: "LICENSE", To: "."}},
+		Files:    []files{{From: "kubectl-berth", To: "."}, {From: "LICENSE", To: "."}, {From: "THIRD_PARTY_NOTICES", To: "."}},
 		Bin:      "kubectl-berth",
 	}}
 	if diff := cmp.Diff(want, got.Spec.Platforms); diff != "" {

@@ -24,6 +24,9 @@ echo "${0##*/} $*" >>/calls
 [ ! -e "/broken/${0##*/}" ]
 `
 
+// notices are the licenses in a package of a test.
+const notices = "the licenses of modules\n"
+
 // manager is a package manager that works on a root directory.
 type manager struct {
 	format  string
@@ -137,7 +140,7 @@ func (v *machine) pack(version string) string {
 	v.t.Helper()
 	out := v.t.TempDir()
 	for name, content := range map[string]string{
-		"berth-linux-amd64": program, "pages/man/berth.1.gz": "", "pages/berth.bash": "", "pages/_berth": "", "pages/berth.fish": "",
+		"berth-linux-amd64": program, "berth-THIRD_PARTY_NOTICES": notices, "pages/man/berth.1.gz": "", "pages/berth.bash": "", "pages/_berth": "", "pages/berth.fish": "",
 	} {
 		name = filepath.Join(out, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -210,6 +213,9 @@ func TestLifeOfPackage(t *testing.T) {
 			}
 			if there, err := filepath.Glob(v.path("usr/share/zsh/*/_berth")); err != nil || len(there) != 1 || filepath.Base(filepath.Dir(there[0])) != m.zsh {
 				t.Errorf("completion of zsh in %q: %v", there, err)
+			}
+			if got := v.read("usr/share/doc/berth/THIRD_PARTY_NOTICES"); got != notices {
+				t.Errorf("the licenses are %q", got)
 			}
 			v.write("etc/berth/agent.yaml", edited, 0o644)
 			v.write("etc/berth/workloads/redis.yaml", "of the user", 0o644)

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/berth-project/berth/tools/image/notices"
 )
 
 // TestBill writes the bill of this test program twice: the two bills must be equal. It compares their modules with the
@@ -56,6 +60,44 @@ func TestBill(t *testing.T) {
 	}
 	if len(*bill.Components) != len(info.Deps)+1 {
 		t.Errorf("%d components for %d modules and the library of Go", len(*bill.Components), len(info.Deps))
+	}
+}
+
+// TestNotices checks that the notices of this test program have a license text for each module of its bill.
+func TestNotices(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bill, err := describe(program, "program", "v1.2.3", time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := notices.Of(strings.TrimSpace(string(cache)), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := notices.Of(strings.TrimSpace(string(cache)), file, file); err != nil || !bytes.Equal(text, again) {
+		t.Errorf("the same program has other notices the second time: %v", err)
+	}
+	for _, part := range *bill.Components {
+		if line := "\n" + part.Name + " " + part.Version + " "; part.Hashes != nil && !bytes.Contains(text, []byte(line)) {
+			t.Errorf("no license of %s %s", part.Name, part.Version)
+		}
+	}
+	for _, want := range []string{"\nstd ", "The Go Authors", "Apache License"} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("no %q", want)
+		}
 	}
 }
 

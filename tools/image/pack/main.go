@@ -3,7 +3,8 @@
 //	pack OUT NAME VERSION SECONDS ARCHITECTURE=FILE...
 //
 // The image has the program as /usr/bin/NAME. Its name is docker.io/library/NAME:VERSION, to which a container runtime
-// expands NAME:VERSION. Its date is SECONDS since 1970. Pack prints the architecture and the digest of each image. A
+// expands NAME:VERSION. Its date is SECONDS since 1970. It has the licenses of the
+// linked modules, from the module cache of the user. Pack prints the architecture and the digest of each image. A
 // program of more than 60 MB is an error, and so is an image of more than 5 MB beyond its program.
 package main
 
@@ -18,6 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/berth-project/berth/tools/image"
+	"github.com/berth-project/berth/tools/image/notices"
 )
 
 // errUsage reports arguments that do not match the usage above.
@@ -59,7 +61,7 @@ func run(out io.Writer, args []string) error {
 	if err != nil {
 		return fmt.Errorf("SECONDS: %w", err)
 	}
-	name, release := args[1], image.Release{Version: args[2], Seconds: seconds}
+	name, release := args[1], image.Release{Version: args[2], Seconds: seconds, Modules: notices.Cache()}
 	var images []v1.Image
 	var digests strings.Builder
 	for _, arg := range args[fixed:] {

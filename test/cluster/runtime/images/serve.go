@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/berth-project/berth/tools/image"
+	"github.com/berth-project/berth/tools/image/notices"
 )
 
 // registrar serves images.
@@ -79,7 +80,11 @@ func (r registrar) images() (map[string]v1.Image, error) {
 		all[recipe.name] = packed
 	}
 	for name, path := range r.programs {
-		made, err := ofProgram(path, r.release)
+		release := r.release
+		if shipped := name == "berth" || name == "berth-scheduler"; shipped { // as tools/dist.sh does
+			release.Modules = notices.Cache()
+		}
+		made, err := ofProgram(path, release)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
 		}
