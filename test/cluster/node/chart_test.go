@@ -46,21 +46,34 @@ const (
 // agent. At each removal every file of every pod must be as it was before the agent came. In the end the cluster has
 // its manifests again, without Helm.
 func (s *stage) chart(t *testing.T) {
-	s.pinnable(t, true, "") // The scheduler uses it while there is no agent.
-	s.witness.without()
-	s.kubectl(t, "-n", berth, "delete", "daemonset", agents)
-	s.noAgent(t)
+	s.endAgent(t)
 	held := s.start(t, "held", pinned)
-	still := s.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
-	s.start(t, "neighbour")
 	s.witness.unaskedPod(held)
-	files := podFiles()
-	c := &charted{stage: s, helm: newHelm(t), held: held, still: still, files: files, before: contents(files)}
+	c := s.charted(t)
+	c.held = held
 	defer s.unchanged(t, held)
 	defer c.withoutHelm(t)
 	c.addDeadNode(t)
 	c.overManifests(t)
 	c.uninstalledTwice(t)
+}
+
+// endAgent removes the agent of the manifests.
+func (s *stage) endAgent(t *testing.T) {
+	t.Helper()
+	s.pinnable(t, true, "") // The scheduler uses it while there is no agent.
+	s.witness.without()
+	s.kubectl(t, "-n", berth, "delete", "daemonset", agents)
+	s.noAgent(t)
+}
+
+// charted starts pods beside those of the test, without an agent, and remembers the files of all.
+func (s *stage) charted(t *testing.T) *charted {
+	t.Helper()
+	still := s.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
+	s.start(t, "neighbour")
+	files := podFiles()
+	return &charted{stage: s, helm: newHelm(t), still: still, files: files, before: contents(files)}
 }
 
 // charted is a node with pods on which Helm installs the chart.

@@ -85,8 +85,10 @@ func TestNode(t *testing.T) {
 		{"KubeletStatic", s.kubeletStatic},
 		{"KubeletMemory", s.kubeletMemory},
 		{"Prometheus", s.prometheus},
+		{"Viewed", s.viewed},
 		{"Rollback", s.rollback},
 		{"Chart", s.chart},
+		{"ChartDefaults", s.chartDefaults},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defer func() {
