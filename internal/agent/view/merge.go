@@ -180,7 +180,7 @@ func mergePlain[T any](one *T, text []byte) error {
 		was, err = patch.Merge(nil, was, text)
 	}
 	if err != nil {
-		return err //nolint:wrapcheck // Apply wraps it
+		return err
 	}
 	var next T
 	if err = json.Unmarshal(was, &next); err == nil {

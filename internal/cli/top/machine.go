@@ -65,11 +65,7 @@ func (s *screen) blocks() []string {
 			for _, core := range d.Cores {
 				var word strings.Builder
 				for cpu := range core.CPUs.All() {
-					holder, held := holders[byID[cpu].Holder]
-					if !held {
-						holder = -1
-					}
-					word.WriteString(s.cell(byID[cpu], holder))
+					word.WriteString(s.cell(byID[cpu], placeIn(holders, byID[cpu].Holder)))
 				}
 				f.add(word.String(), core.CPUs.Size(), 1)
 			}
@@ -77,6 +73,14 @@ func (s *screen) blocks() []string {
 		lines = append(lines, f.done()...)
 	}
 	return lines
+}
+
+// placeIn returns the place of a holder, -1 for none.
+func placeIn(holders map[string]int, name string) int {
+	if at, held := holders[name]; held {
+		return at
+	}
+	return -1
 }
 
 // cell is a CPU with a holder as it is drawn.

@@ -82,7 +82,7 @@ func change(dst []byte, begin int, m member, old []byte) ([]byte, error) {
 
 // aligned is difference for two objects that have the same keys in the same order, and no white space. It reports whether
 // they are. This is the usual case, and needs one look at each byte.
-func aligned(dst, before, after []byte) (out []byte, is bool, err error) {
+func aligned(dst, before, after []byte) (out []byte, is bool, err error) { //nolint:gocognit // one walk along two texts, with both places in view
 	out = append(dst, '{')
 	begin := len(out)
 	for i, j := 1, 1; ; i, j = i+1, j+1 {

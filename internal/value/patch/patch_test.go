@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"testing"
 
@@ -153,9 +154,7 @@ func reference(target, change any) any {
 	}
 	next := map[string]any{}
 	if old, is := target.(map[string]any); is {
-		for key, value := range old {
-			next[key] = value
-		}
+		maps.Copy(next, old)
 	}
 	for key, value := range members {
 		if value == nil {

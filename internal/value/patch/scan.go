@@ -59,7 +59,7 @@ func (t table) find(all []member, key []byte) (int, bool) {
 
 // each calls one for each member of an object, until it returns an error. It finds where values begin and end, and does
 // not check what is in them.
-func each(object []byte, one func(member) error) error {
+func each(object []byte, one func(member) error) error { //nolint:gocognit // the grammar of an object, a line for each of its signs
 	at := blank(object, blank(object, 0)+1) // behind the brace
 	if at < len(object) && object[at] == '}' {
 		return nil
