@@ -25,7 +25,7 @@ func TestTopOfCluster(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"top"}, 0, "\nnode-a  4     8     1 of 2    0 %            1       2     yes\n"},
+		{[]string{"top"}, 0, "\nnode-a  2     8     1 of 2    0 %            1       2     yes\n"},
 		{[]string{"top"}, 0, "\ndefault/waiting  6     "},
 		{[]string{"top"}, 0, "  0/1 nodes are available: 1 node(s) had CPUs promised to pinned containers.\n"},
 		{[]string{"top"}, 0, "  node-a would take it now\n"},

@@ -133,7 +133,7 @@ func TestRecordAndReplay(t *testing.T) {
 // With a kubeconfig, berth web shows the cluster until it is interrupted. The error names a missing right.
 func TestWebOfCluster(t *testing.T) {
 	run(t, []string{"web", "--kubeconfig", api(t, renewed(time.Now()))}, 1, func(link string) {
-		for path, want := range map[string]string{"": `src="cluster.js"`, "api/v1/view": `"name":"node-a","cpus":8,"freeCPUs":4,"l3":2,"freeL3":1`, "nodes/node-a/": `src="main.js"`} {
+		for path, want := range map[string]string{"": `src="cluster.js"`, "api/v1/view": `"name":"node-a","cpus":8,"freeCPUs":2,"l3":2,"freeL3":1`, "nodes/node-a/": `src="main.js"`} {
 			if text, err := get(t, link+path); err != nil || !strings.Contains(text, want) {
 				t.Errorf("%s: %.200q: %v", path, text, err)
 			}

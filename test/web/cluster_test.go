@@ -35,7 +35,7 @@ func mall() *cluster {
 		Nodes: []view.Node{
 			{Name: "node-a", CPUs: 62, FreeCPUs: 40, L3: 8, FreeL3: 4, Fragmentation: 20, Pinned: 3, Pods: 31},
 			{Name: "node-b", CPUs: 62, FreeCPUs: 12, L3: 8, FreeL3: 1, Fragmentation: 90, Pinned: 9, Pods: 40, Notes: []string{"cordoned"}},
-			{Name: "node-c", CPUs: 30, FreeCPUs: 30, L3: 4, FreeL3: 4, Pods: 2, Obstacle: "not pinnable: KubeletCPUManager: the kubelet gives out CPUs itself"},
+			{Name: "node-c", CPUs: 30, FreeCPUs: 28, L3: 4, FreeL3: 4, Pods: 2, Obstacle: "not pinnable: KubeletCPUManager: the kubelet gives out CPUs itself"},
 			{Name: "node-d", Pods: 5, Obstacle: "no NodeTopology: does Berth's agent run there?"},
 		},
 		Pending: []view.Pending{

@@ -29,10 +29,11 @@ const MostPending = 500
 // Node is one node of a cluster.
 type Node struct {
 	Name string `json:"name"`
-	// CPUs counts the CPUs that pods can have exclusively; FreeCPUs counts those that no pod has.
+	// CPUs counts the CPUs that pods can have exclusively; FreeCPUs counts those that pods can still get, as freeCPUs in
+	// the status of a NodeTopology: one whole core always stays in the shared pool.
 	CPUs     int `json:"cpus"`
 	FreeCPUs int `json:"freeCPUs"`
-	// L3 counts the L3 domains with such CPUs; FreeL3 counts the completely free domains.
+	// L3 counts the L3 domains with such CPUs; FreeL3 counts the completely free domains, 0 if pods can get no CPUs.
 	L3     int `json:"l3"`
 	FreeL3 int `json:"freeL3"`
 	// Fragmentation is the fragmentation of the free CPUs in percent.

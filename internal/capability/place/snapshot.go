@@ -59,16 +59,10 @@ func (n *Node) Snapshot() *Snapshot {
 func snapshotOf(n *Node) *Snapshot {
 	s := &Snapshot{Overcommitted: n.outcome.excess != "", OvercommittedText: n.outcome.excess, Rows: make([]Row, 0, len(n.Pods.where))}
 	if m := n.facts.Machine; m != nil {
-		t := m.Topology()
-		pinnable := m.Pinnable().Difference(t.Efficiency())
+		node := placement.Node{Machine: m}
 		s.Exclusive, s.Shared, s.Offline = n.outcome.pool.Taken, n.outcome.pool.All.Difference(n.outcome.pool.Offline), n.outcome.pool.Offline
-		s.Free = placement.Givable(m, pinnable.Difference(n.outcome.pool.Taken), t.Containers().Difference(n.outcome.pool.Taken))
-		taken := n.outcome.pool.Taken
-		if s.Free.IsEmpty() { // the machine is full: the remaining CPUs are the shared pool's
-			taken = pinnable
-		}
-		s.Fragmentation = placement.FragmentationOf(t, pinnable, taken)
-		s.Nodes = placement.FreeIn(t, s.Free)
+		s.Free, s.Fragmentation = node.Free(n.outcome.pool.Taken)
+		s.Nodes = placement.FreeIn(m.Topology(), s.Free)
 	}
 	n.Pods.each(func(p *pod, c *container) {
 		row := Row{ContainerID: c.ID, PodUID: p.uid, Pod: p.key(), Container: c.Name, Phase: c.Phase, Has: c.CPUs}

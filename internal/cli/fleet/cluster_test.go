@@ -146,7 +146,7 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := until(t, c, func(*view.Cluster) bool { return true })
-	if len(v.Nodes) != 1 || v.Nodes[0].FreeCPUs != 8 || v.Nodes[0].Obstacle != "" || v.PendingTotal != 0 || len(v.Problems) != 0 || v.Server != s.URL {
+	if len(v.Nodes) != 1 || v.Nodes[0].FreeCPUs != 6 || v.Nodes[0].Obstacle != "" || v.PendingTotal != 0 || len(v.Problems) != 0 || v.Server != s.URL {
 		t.Errorf("%+v", v)
 	}
 	pod := v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", ResourceVersion: "2"}}

@@ -162,7 +162,7 @@ func TestServe(t *testing.T) {
 			{path: "/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="cluster.js"`},
 			{path: "/cluster.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "nodes/"},
 			{path: "/dom.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "roam"},
-			{path: "/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"name":"node-a","cpus":8,"freeCPUs":8`},
+			{path: "/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"name":"node-a","cpus":8,"freeCPUs":6`},
 			{path: "/nodes/node-a/", status: 200, kind: "text/html; charset=utf-8", policy: own, says: `src="main.js"`},
 			{path: "/nodes/node-a/main.js", status: 200, kind: "text/javascript; charset=utf-8", policy: own, says: "follow"},
 			{path: "/nodes/node-a/api/v1/view", status: 200, kind: "application/json", policy: none, says: `"version":"<script>"`, asks: "Bearer good /api/v1/view"},

@@ -100,7 +100,7 @@ func (s *stage) viewed(t *testing.T) {
 	p := s.start(t, "held", pinned)
 	s.settled(t)
 	h := held{name: space + "/held/app", own: parseList(read(cpusets(), s.groupOf(t, id(p, "app")).dir, "cpuset.cpus"))}
-	h.free, h.left = len(online())-len(h.own), before-len(h.own)
+	h.left = before - len(h.own)
 	if len(h.own) == 0 {
 		t.Fatal("the pinned pod has no CPUs")
 	}
@@ -113,7 +113,6 @@ func (s *stage) viewed(t *testing.T) {
 type held struct {
 	name string // Of its container.
 	own  list   // The CPUs of its control group.
-	free int    // The number of other CPUs, which no pod has exclusively.
 	left int    // The number of CPUs that a further pod can have: one core stays in the shared pool.
 }
 
@@ -185,11 +184,11 @@ func (u user) left(t *testing.T) (left int) {
 
 // seesFrames looks at what the commands print without a terminal.
 func (u user) seesFrames(t *testing.T, h held) {
-	free := strconv.Itoa(h.free)
+	left := strconv.Itoa(h.left)
 	ofCluster := func(out string) string {
 		words := row(out, local.NodeName)
-		if last := len(words) - 1; last < 4 || words[1] != free || words[last] != "yes" || words[last-2] != "1" {
-			return fmt.Sprintf("%q: no row with %s free CPUs and 1 pinned pod", words, free)
+		if last := len(words) - 1; last < 4 || words[1] != left || words[last] != "yes" || words[last-2] != "1" {
+			return fmt.Sprintf("%q: no row with %s free CPUs and 1 pinned pod", words, left)
 		}
 		return plain(out)
 	}
@@ -205,8 +204,8 @@ func (u user) seesFrames(t *testing.T, h held) {
 	u.sees(t, ofNode, "berth", "top", local.NodeName)
 	u.sees(t, ofNode, "top", local.NodeName)
 	u.sees(t, func(out string) string {
-		if words := row(out, local.NodeName); len(words) < 4 || words[2] != strconv.Itoa(h.left) || !parseList(words[3]).equal(h.own) {
-			return fmt.Sprintf("%q: no row with %d free CPUs and the exclusive CPUs %s", words, h.left, h.own)
+		if words := row(out, local.NodeName); len(words) < 4 || words[2] != left || !parseList(words[3]).equal(h.own) {
+			return fmt.Sprintf("%q: no row with %s free CPUs and the exclusive CPUs %s", words, left, h.own)
 		}
 		return plain(out)
 	}, "status")
@@ -258,11 +257,11 @@ func (u user) seesPages(t *testing.T, h held) {
 			err = json.Unmarshal([]byte(text), &v)
 		}
 		for _, n := range v.Nodes {
-			if n.Name == local.NodeName && n.FreeCPUs == h.free && n.Pinned == 1 && n.Obstacle == "" && len(v.Problems) == 0 {
+			if n.Name == local.NodeName && n.FreeCPUs == h.left && n.Pinned == 1 && n.Obstacle == "" && len(v.Problems) == 0 {
 				return ""
 			}
 		}
-		return fmt.Sprintf("%+v, want %d free CPUs and 1 pinned pod: %v", v, h.free, err)
+		return fmt.Sprintf("%+v, want %d free CPUs and 1 pinned pod: %v", v, h.left, err)
 	})
 	u.showsNode(t, link+"nodes/"+local.NodeName+"/api/v1/view", h)
 	if text, err := fetched(t.Context(), link+"nodes/none/"); err == nil || !strings.Contains(text, `no node "none"`) {

@@ -75,6 +75,17 @@ func (n *Node) Given() cpuset.Set {
 	return n.Machine.Pinnable().Difference(n.Machine.Topology().Efficiency())
 }
 
+// Free returns the CPUs that pods may still get beside the taken ones, and their fragmentation. On a full machine the
+// remaining CPUs are the shared pool's, and nothing is fragmented.
+func (n *Node) Free(taken cpuset.Set) (cpuset.Set, Fragmentation) {
+	t, given := n.Machine.Topology(), n.Given()
+	free := Givable(n.Machine, given.Difference(taken), t.Containers().Difference(taken))
+	if free.IsEmpty() {
+		taken = given
+	}
+	return free, FragmentationOf(t, given, taken)
+}
+
 // Fragmentation returns the fragmentation of the CPUs that pods may get.
 func (n *Node) Fragmentation(o *Occupancy) Fragmentation {
 	return FragmentationOf(n.Machine.Topology(), n.Given(), o.Taken.CPUs())
