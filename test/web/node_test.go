@@ -64,6 +64,8 @@ type node struct {
 	second            int
 	// before is the number of seconds that the agent recorded before the first view.
 	before int
+	// services are the services that their quotas throttle on a node without workloads, nil on a node that has some.
+	services []string
 	// reports are the reports of further capabilities.
 	reports []view.Said
 	// next is called before each view; nil for nothing.
@@ -81,8 +83,16 @@ func (n *node) view(t testing.TB) *view.View {
 	shared := n.machine.Online.Difference(held).Difference(set(t, "0"))
 	o.Shown.Machine = n.machine
 	o.Shown.Pools = []capability.Pool{{Name: "exclusive", CPUs: held}, {Name: "reserved", CPUs: set(t, "0")}, {Name: "shared", CPUs: shared}}
-	o.Shown.Holdings = append(o.Shown.Holdings, capability.Holding{Workload: "shop/late-0/app", CPUs: shared, Refused: "1 node had fewer than 6 free cores"})
-	f.Throttling = map[string]*view.Throttling{"shop/late-0/app": {Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 80, Throttled: 32, BurstHelps: true}}
+	f.Throttling = map[string]*view.Throttling{}
+	slowed := n.services
+	if slowed == nil {
+		const late = "shop/late-0/app"
+		o.Shown.Holdings = append(o.Shown.Holdings, capability.Holding{Workload: late, CPUs: shared, Refused: "1 node had fewer than 6 free cores"})
+		slowed = []string{late}
+	}
+	for _, name := range slowed {
+		f.Throttling[name] = &view.Throttling{Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 80, Throttled: 32, BurstHelps: true}
+	}
 	for i, name := range n.throttled {
 		n.limit(&o, &f, i, name)
 		o.Shown.Holdings = append(o.Shown.Holdings, capability.Holding{Workload: name, CPUs: shared, Why: "it shares the pool"})

@@ -128,6 +128,36 @@ func TestWhomBurstWouldHelp(t *testing.T) {
 	p.clean(server)
 }
 
+// TestNoWorkload checks that the page of a host without workloads says what to do first, also while it lists services
+// that their quotas throttle.
+func TestNoWorkload(t *testing.T) {
+	n := &node{machine: recorded(t, "kvm-guest-2c"), services: []string{}}
+	var busy atomic.Bool
+	n.next = func() {
+		if busy.Load() {
+			n.services = []string{"system.slice/busy.service"}
+		}
+	}
+	server := serve(t, n)
+	p := look(t, server)
+	const hint = `(() => { const none = document.getElementById('no-rows'); return none.hidden ? '' : none.textContent; })()`
+	const rows = `[...document.querySelectorAll('#rows tr')].map((r) => r.innerText).join('|')`
+	p.until(hint + `.includes('workloadDir')`)
+	busy.Store(true)
+	p.until(rows + `.includes('busy.service')`)
+	if text := eval[string](p, rows); !strings.Contains(text, "unmanaged") || !strings.Contains(text, "burst would help") {
+		t.Errorf("the row of the service is %q", text)
+	}
+	if text := eval[string](p, hint); !strings.Contains(text, "workloadDir") {
+		t.Errorf("beside a service the page says %q", text)
+	}
+	p.clean(server)
+	managed := look(t, serve(t, shop(t)))
+	if text := eval[string](managed, hint); text != "" {
+		t.Errorf("with workloads the page says %q", text)
+	}
+}
+
 // TestNewCapability checks that the page draws the reports of a capability that none of its files names: about the
 // node, also when they change, and about a workload.
 func TestNewCapability(t *testing.T) {

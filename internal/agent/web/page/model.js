@@ -174,6 +174,7 @@ export class Model {
   stateOf(w) {
     if (w.cpus?.refused) return 'refused';
     if (w.status) return w.status.state;
+    if (!w.cpus && w.throttling) return 'unmanaged';
     if (!w.cpus?.cpus) return '';
     if (w.cpus.exclusive) return 'pinned';
     const mine = numbers(w.cpus.cpus);

@@ -5,6 +5,9 @@ import { list, make, mark, roam, write } from './dom.js';
 import { beside, sortable } from './rows.js';
 import { drawSpark, spark } from './chart.js';
 
+// What to do first, as berth status says it.
+const first = 'No workload asks for anything: describe one in a file in workloadDir of the agent\u2019s file, or give a pod its annotation (sudo berth status).';
+
 const alphabet = new Intl.Collator('en', { numeric: true });
 
 // By what rows are sorted: many CPUs, little credit and much throttling come first.
@@ -58,8 +61,9 @@ export class Workloads {
     if (!moved) return;
     const [shown, all] = [this.shown.length, this.items.size];
     const none = document.getElementById('no-rows');
-    none.hidden = shown > 0;
-    write(none, all ? 'No workload has this text in its name or state.' : 'No workload.');
+    const idle = [...this.items.values()].every((item) => item.state === 'unmanaged');
+    none.hidden = shown > 0 && !idle;
+    write(none, all && !shown ? 'No workload has this text in its name or state.' : first);
     write(document.getElementById('workloads-title'), shown === all ? `Workloads (${all})` : `Workloads (${shown} of ${all})`);
     this.settle();
   }
