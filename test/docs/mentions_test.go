@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,22 +51,49 @@ func TestMentionsParse(t *testing.T) {
 // everyPage returns each Markdown file of the tree.
 func everyPage(t *testing.T) map[string]string {
 	t.Helper()
+	texts, err := pagesIn(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+// pagesIn returns each Markdown file below a directory, except in what the Makefile builds there.
+func pagesIn(dir string) (map[string]string, error) {
 	texts := map[string]string{}
-	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && entry.Name() == ".git" {
-			return filepath.SkipDir
-		}
-		if err != nil || filepath.Ext(name) != ".md" {
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
 			return err
+		}
+		below, err := filepath.Rel(dir, name)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "bin", "out", "dist"}, below):
+			return filepath.SkipDir
+		case entry.IsDir() || filepath.Ext(name) != ".md":
+			return nil
 		}
 		text, err := os.ReadFile(name)
 		texts[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
+	return texts, err
+}
+
+// TestPagesIn checks that pages in directories of built files do not count, unless they are below another directory.
+func TestPagesIn(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.md", "docs/out/b.md", "docs/c.txt", "out/d.md", "bin/e/f.md", "dist/g.md", ".git/h.md"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return texts
+	texts, err := pagesIn(dir)
+	if want := []string{filepath.Join(dir, "a.md"), filepath.Join(dir, "docs/out/b.md")}; err != nil || !slices.Equal(slices.Sorted(maps.Keys(texts)), want) {
+		t.Errorf("%v, want %q: %v", texts, want, err)
+	}
 }
 
 // mentions returns the words of each command between backquotes, outside of code blocks. Brackets around words that may
