@@ -61,7 +61,7 @@ func TestProgressOfRepacks(t *testing.T) {
 	c.PlanRepacks()
 	c.Progress(func(line string) { got = append(got, line) })
 	run(t, c)
-	if want := []string{"moves: searched for 0 of 2 pods", "moves: searched for 1 of 2 pods"}; !slices.Equal(got, want) {
+	if want := []string{"searched moves for 0 of 2 pods", "searched moves for 1 of 2 pods"}; !slices.Equal(got, want) {
 		t.Errorf("with plans: %q, want %q", got, strings.Join(want, "; "))
 	}
 }

@@ -70,7 +70,7 @@ func (c *Cluster) planRepacks(ctx context.Context, pending []Pending) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("plan for %s: %w", d.name(), err)
 		}
-		c.tell("moves: searched for", i, len(c.left), leastPlans)
+		c.tell("searched moves for", i, len(c.left), leastPlans)
 		p := &pending[i]
 		if p.SameAs != "" {
 			p.Reason = reasons[p.SameAs]
