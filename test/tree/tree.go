@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // mark is a file that only the root of the source tree has.
@@ -16,8 +17,8 @@ const mark = "test/cluster/go.mod"
 // Root returns the root of the source tree around the working directory.
 func Root() (string, error) { return Above(".", mark) }
 
-// Above returns the nearest directory that has a file, of dir and those above it. The file may be in a directory below.
-// The error is fs.ErrNotExist if there is none.
+// Above returns the nearest directory that has a file, of dir and those above it. The file may be in a directory below:
+// another file may have the name of that directory. The error is fs.ErrNotExist if there is none.
 func Above(dir, file string) (string, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
@@ -28,7 +29,7 @@ func Above(dir, file string) (string, error) {
 		switch {
 		case err == nil:
 			return at, nil
-		case !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at):
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) || at == filepath.Dir(at):
 			return "", fmt.Errorf("source tree around %s: %w", start, err)
 		}
 	}

@@ -24,6 +24,9 @@ func TestAbove(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a", "f"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(below, "a"), nil, 0o600); err != nil { // It is a directory above.
+		t.Fatal(err)
+	}
 	for file, want := range map[string]string{"f": filepath.Join(dir, "a"), "a/f": dir} {
 		if got, err := Above(below, file); err != nil || got != want {
 			t.Errorf("%s: %q, want %q: %v", file, got, want, err)
