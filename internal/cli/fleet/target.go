@@ -38,7 +38,7 @@ func (e *forwardError) Unwrap() error { return e.err }
 // noAgent returns ErrNoAgent for a node, with what keeps each of its agents' pods.
 func noAgent(node string, pods []v1.Pod) error {
 	if len(pods) == 0 {
-		return fmt.Errorf("%w: node %s has no pod with the label %s in %s: allowed: a node that kubectl berth status shows with an agent", ErrNoAgent, node, agents, namespace)
+		return fmt.Errorf("%w: node %s has no pod with the label %s in %s (a pod that is not scheduled yet is on no node): allowed: a node that kubectl berth status shows with an agent", ErrNoAgent, node, agents, namespace)
 	}
 	said := make([]string, 0, len(pods))
 	for i := range pods {
@@ -66,7 +66,7 @@ func lacks(pod *v1.Pod) string {
 	}
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
-		if c.Status == v1.ConditionFalse && (c.Type == v1.PodReady || c.Type == v1.PodScheduled) {
+		if c.Status == v1.ConditionFalse && c.Type == v1.PodReady {
 			said = append(said, joined(string(c.Type)+" is False", c.Reason, c.Message))
 		}
 	}
