@@ -67,13 +67,21 @@ func (s *stage) endAgent(t *testing.T) {
 	s.noAgent(t)
 }
 
-// charted starts pods beside those of the test, without an agent, and remembers the files of all.
+// charted returns the node without an agent, after observe.
 func (s *stage) charted(t *testing.T) *charted {
 	t.Helper()
-	still := s.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
-	s.start(t, "neighbour")
-	files := podFiles()
-	return &charted{stage: s, helm: newHelm(t), still: still, files: files, before: contents(files)}
+	c := &charted{stage: s, helm: newHelm(t)}
+	c.observe(t)
+	return c
+}
+
+// observe starts pods beside those of the test, without an agent, and remembers the files of all.
+func (c *charted) observe(t *testing.T) {
+	t.Helper()
+	c.still = c.start(t, "still", limited("300m"), annotated(burstKey, burstPolicy(20)))
+	c.start(t, "neighbour")
+	c.files = podFiles()
+	c.before = contents(c.files)
 }
 
 // charted is a node with pods on which Helm installs the chart.

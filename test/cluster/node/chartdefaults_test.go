@@ -24,10 +24,15 @@ const imagesOnly = "agent: {image: {tag: latest}}\nscheduler: {image: {tag: late
 // the chart's scheduler, and upgrades, rolls back and removes the release. The pod keeps its CPUs to the end. Pods that
 // ran before any agent have every file as it was before.
 func (s *stage) chartDefaults(t *testing.T) {
+	c := &charted{stage: s, helm: newHelm(t)}
+	plain, before := plainScheduler(t)
+	// Whatever fails from here on, the cluster has its scheduler and its agent again. The agent comes first: that
+	// scheduler has the rights of the manifests.
+	defer s.restartScheduler(t, before)
+	defer c.withoutHelm(t)
 	s.endAgent(t)
-	c := s.charted(t)
-	defer s.withPlainScheduler(t)()
-	defer c.withoutHelm(t) // First: that scheduler has the rights of the manifests.
+	c.observe(t)
+	s.restartScheduler(t, plain)
 	values := filepath.Join(t.TempDir(), "values.yaml")
 	must(t, os.WriteFile(values, []byte(imagesOnly), 0o600))
 
@@ -57,23 +62,25 @@ func (s *stage) chartDefaults(t *testing.T) {
 	}
 }
 
-// withPlainScheduler makes the machine's scheduler an ordinary kube-scheduler, which schedules pods that name no
-// scheduler, as in a cluster that has never had Berth. The result restores it.
-func (s *stage) withPlainScheduler(t *testing.T) (restore func()) {
+// plainScheduler returns the configuration of an ordinary kube-scheduler, which schedules pods that name no scheduler,
+// as in a cluster that has never had Berth, and the present configuration of the machine's scheduler.
+func plainScheduler(t *testing.T) (plain, before []byte) {
 	t.Helper()
-	file := configFile(scheduler + ".yaml")
-	before, err := os.ReadFile(file)
+	before, err := os.ReadFile(configFile(scheduler + ".yaml"))
 	must(t, err)
 	config := map[string]any{}
 	must(t, yaml.Unmarshal(before, &config))
 	config["profiles"] = []any{map[string]any{"schedulerName": v1.DefaultSchedulerName}}
-	plain, err := yaml.Marshal(config)
+	plain, err = yaml.Marshal(config)
 	must(t, err)
-	write := func(ctx context.Context, content []byte) {
-		must(t, os.WriteFile(file, content, 0o600))
-		must(t, s.c.Stop(ctx, scheduler))
-		must(t, s.c.Start(ctx, scheduler))
-	}
-	write(t.Context(), plain)
-	return func() { write(context.WithoutCancel(t.Context()), before) }
+	return plain, before
+}
+
+// restartScheduler restarts the machine's scheduler with a configuration, also after the end of the test.
+func (s *stage) restartScheduler(t *testing.T, config []byte) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	must(t, os.WriteFile(configFile(scheduler+".yaml"), config, 0o600))
+	must(t, s.c.Stop(ctx, scheduler))
+	must(t, s.c.Start(ctx, scheduler))
 }
