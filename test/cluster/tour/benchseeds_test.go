@@ -129,16 +129,19 @@ func (s *second) arms(t *testing.T, name string, opened seeds.Opened) {
 	}
 }
 
+// longest is the longest load of figures.
+const longest = time.Minute
+
 // figures runs an arm for a second, and then for longer until each figure is above 0: a slow machine answers no request
 // in a second. It ends with patience.ErrOver if longer loads change nothing. A longer load takes four times as long,
-// because each run also starts a pod.
+// because each run also starts a pod, but at most longest: nothing ends a run that has begun.
 func figures(ctx context.Context, opened seeds.Opened, a seeds.Arm) (v seeds.Values, err error) {
 	a.Duration = time.Second
 	over := patience.Until(ctx, settled/4, func() string {
 		if v, err = opened.Run(ctx, a); err != nil {
 			return ""
 		}
-		a.Duration *= 4
+		a.Duration = min(4*a.Duration, longest)
 		for _, name := range slices.Sorted(maps.Keys(v.Of)) {
 			if v.Of[name] <= 0 {
 				return fmt.Sprintf("%s is %g", name, v.Of[name])
@@ -187,8 +190,12 @@ func TestFiguresOfASlowMachine(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			_, err := figures(t.Context(), &test.slow, seeds.Arm{})
-			if !errors.Is(err, test.want) || test.runs > 0 && len(test.slow.runs) != test.runs {
-				t.Errorf("%s: %v after loads of %v, want %v after %d", name, err, test.slow.runs, test.want, test.runs)
+			runs := test.slow.runs
+			if !errors.Is(err, test.want) || test.runs > 0 && len(runs) != test.runs {
+				t.Errorf("%s: %v after loads of %v, want %v after %d", name, err, runs, test.want, test.runs)
+			}
+			if most := slices.Max(runs); most > longest {
+				t.Errorf("%s: one load takes %v", name, most)
 			}
 		})
 	}
