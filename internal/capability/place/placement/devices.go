@@ -42,7 +42,9 @@ func deviceBounds(t *topology.Topology, p *workload.Pinning, cpus cpuset.Set) (a
 // kindOf returns the kind of the bounds of a resource.
 func kindOf(k int) int64 { return int64(-1 - k) }
 
-// deviceAmounts returns the devices that the pod asks for, by claims too, and how many each NUMA node has left.
+// deviceAmounts returns the devices that the pod asks for, by claims too, and how many each NUMA node has left. The
+// allocator uses only the first amounts: a pod with more claims and kinds of devices than alloc.Request.Amounts allows
+// may get CPUs far from the others, and its decision does not say so.
 func (n *Node) deviceAmounts(o *Occupancy, a *Ask) (all []alloc.Amount) {
 	if n.Claims != nil {
 		all = append(all, *n.Claims...)
