@@ -57,8 +57,8 @@ type program struct {
 	apart bool
 }
 
-// builtFrom is the source tree that a program was built from. Build sets it through the linker, because the compiler writes
-// no paths of this machine into its output (-trimpath).
+// builtFrom is the source tree that a program was built from. Build sets it through the linker, because the compiler
+// writes no paths of this machine into its output (-trimpath).
 var builtFrom string
 
 // Root returns the source tree that this program was built from. If `go test` or `go run` built it, Root returns the

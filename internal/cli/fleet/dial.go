@@ -36,9 +36,9 @@ func newDialer(cfg *rest.Config) (dialer, error) {
 	return dialer{config: cfg, base: base}, nil
 }
 
-// dial opens a connection. Its errors name the target. If the API server forbids it, dial returns that error. The end of ctx ends the attempt: it
-// closes a WebSocket that has no answer yet, but SPDY without a WebSocket waits for the API server. An open connection
-// does not end with ctx.
+// dial opens a connection. Its errors name the target. If the API server forbids it, dial returns that error. The end
+// of ctx ends the attempt: it closes a WebSocket that has no answer yet, but SPDY without a WebSocket waits for the API
+// server. An open connection does not end with ctx.
 func (d dialer) dial(ctx context.Context, to target) (net.Conn, error) {
 	way, err := d.way(ctx, d.base.JoinPath("api/v1/namespaces", namespace, "pods", to.pod, "portforward"))
 	if err != nil {

@@ -13,5 +13,6 @@
 // Without access to the API, ReadState reads the state file of the kubelet's CPU manager, and ReadConfig its
 // configuration file. A value that a file lacks is unknown, because flags and defaults may set it. A Source tries the
 // API and then the files, periodically, and seldom while only a restart of the kubelet could change the answer.
-// Knowledge combines all readings: who sets CPU sets and memory nodes on this node, and how long a silence of the kubelet is harmless.
+// Knowledge combines all readings: who sets CPU sets and memory nodes on this node, and how long a silence of the
+// kubelet is harmless.
 package kubelet

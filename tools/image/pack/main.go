@@ -3,9 +3,9 @@
 //	pack OUT NAME VERSION SECONDS ARCHITECTURE=FILE...
 //
 // The image has the program as /usr/bin/NAME. Its name is docker.io/library/NAME:VERSION, to which a container runtime
-// expands NAME:VERSION. Its date is SECONDS since 1970. It has the licenses of the
-// linked modules, from the module cache of the user. Pack prints the architecture and the digest of each image. A
-// program of more than 60 MB is an error, and so is an image of more than 5 MB beyond its program.
+// expands NAME:VERSION. Its date is SECONDS since 1970. It has the licenses of the linked modules, from the module
+// cache of the user. Pack prints the architecture and the digest of each image. A program of more than 60 MB is an
+// error, and so is an image of more than 5 MB beyond its program.
 package main
 
 import (

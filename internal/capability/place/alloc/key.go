@@ -4,8 +4,8 @@ package alloc
 type key struct{ hi, lo uint64 }
 
 // The fields of a key. hi has the terms that the set of NUMA nodes determines: their number, the devices and the
-// memory that they do not have, CPUs off the preferred nodes, sockets, dies, distance. lo has the terms that the choice within the set
-// determines: L3 domains, the two core terms, the three terms of free CPUs.
+// memory that they do not have, CPUs off the preferred nodes, sockets, dies, distance. lo has the terms that the choice
+// within the set determines: L3 domains, the two core terms, the three terms of free CPUs.
 //
 // Each count is at most 1,024. A broken core has at least two threads, and fewer CPUs stay free than the machine has.
 // A machine has at most 64 nodes, and therefore fewer than 2^11 pairs, each at most farthest apart.

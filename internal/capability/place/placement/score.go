@@ -13,10 +13,10 @@ type field struct {
 }
 
 // Score packs the vector of a decision into one number that compares between nodes in the order of the vector; greater
-// is better. The first terms are the locality of the pod: its kinds of devices that are far, NUMA nodes, whether these hold
-// its memory, CPUs outside the preferred nodes, sockets, distance, L3 domains, cores. The last packingBits matter for
-// later pods: cores that the decision breaks, and free CPUs left in the touched domains. Each term has as many bits as
-// its values mostly need; beyond that it saturates, and the next term decides. Fewer free CPUs left are better for
+// is better. The first terms are the locality of the pod: its kinds of devices that are far, NUMA nodes, whether these
+// hold its memory, CPUs outside the preferred nodes, sockets, distance, L3 domains, cores. The last packingBits matter
+// for later pods: cores that the decision breaks, and free CPUs left in the touched domains. Each term has as many bits
+// as its values mostly need; beyond that it saturates, and the next term decides. Fewer free CPUs left are better for
 // strategies that keep whole domains free, more for strategies that spread.
 func Score(d *Decision) int64 {
 	v, loose := &d.Answer.Vector, d.Strategy.Spreads(d.Answer.Vector.NUMANodes)
