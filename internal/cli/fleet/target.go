@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/berth-project/berth/internal/value/table"
 )
 
 // target is the port of an agent's pod. lacks says why the pod is not ready, "" if it is.
@@ -84,12 +85,5 @@ func joined(parts ...string) string {
 	return strings.Join(all, ": ")
 }
 
-// oneLine returns a text of a node in one line, with question marks for characters that could move a cursor.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, strings.Join(strings.Fields(text), " "))
-}
+// oneLine returns a text of a node in one line that is safe on a terminal.
+func oneLine(text string) string { return table.Clean(strings.Join(strings.Fields(text), " ")) }

@@ -17,12 +17,13 @@ func TestClean(t *testing.T) {
 		"a\x1b[2Jb\u009b1m\u202ec\x7f":   "a?[2Jb?1m?c?",
 		"one\ntwo\r\n\tthree\n":          "one; two?;  three",
 		"\x9b2J\xff":                     "\ufffd2J\ufffd",
+		"50\u00a0% l\u202fà\u3000東京":     "50 % l à 東京",
 	} {
 		if got := table.Clean(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	if got, want := table.CleanLines("one\n\ttwo\r\x1b\u2066\n"), "one\n\ttwo???\n"; got != want {
+	if got, want := table.CleanLines("one\n\ttwo\r\x1b\u2066\u00a0\n"), "one\n\ttwo??? \n"; got != want {
 		t.Errorf("lines are %q, want %q", got, want)
 	}
 }
