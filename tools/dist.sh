@@ -10,8 +10,13 @@ OUT=$(cd "$1" && pwd)
 VERSION=$2 ldflags=$3
 go=${GO:-go}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-# Settings of the caller (go env -w) must not change what is built.
+# Settings of the caller (go env -w) must not change what is built. They may say where modules come from and are kept.
+for name in GOPROXY GOSUMDB GOPRIVATE GONOPROXY GONOSUMDB GOINSECURE GOAUTH GOMODCACHE GOCACHE; do
+	value=$("$go" env "$name")
+	export "$name=$value"
+done
 export OUT VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 GOENV=off LC_ALL=C TZ=UTC
+export GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOFIPS140=off
 umask 022
 # A package's version begins with a digit and has no hyphen. Without a tag, the version sorts before all releases, by
 # the day of the commit.
@@ -45,8 +50,6 @@ trap 'rm -rf "$tools"' EXIT
 "$go" -C tools/image build -o "$tools" ./pack
 
 # pack refuses a program or an image that is too large to ship.
-GOMODCACHE=$("$go" env GOMODCACHE)
-export GOMODCACHE
 for name in berth berth-scheduler; do
 	"$tools/notices" "$OUT/$name-THIRD_PARTY_NOTICES" "$OUT/$name-linux-amd64" "$OUT/$name-linux-arm64"
 	"$tools/pack" "$OUT/$name-oci.tar" "$name" "$VERSION" "$SOURCE_DATE_EPOCH" \
