@@ -3,6 +3,7 @@ package notices
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,13 +41,17 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestGoLicense compares the license of Go with that of the toolchain.
+// TestGoLicense compares the license of Go with that of the toolchain. It runs with the archives of go.dev, which the go
+// command fetches too; packages of a distribution keep the text elsewhere.
 func TestGoLicense(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("this toolchain has no license in its directory: %v", err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
