@@ -39,6 +39,8 @@ type status struct {
 	damage error
 	// next is the next step if no agent runs, or if there is no workload; for people only.
 	next string
+	// asked says that a workload asks for something, or that the node cannot give it.
+	asked bool
 	// unmanaged are what quotas throttle although no workload asked for burst; for people only.
 	unmanaged []view.Workload
 	// profile is the applied host profile if no agent runs, nil for none.
@@ -163,7 +165,7 @@ func readStatus(cmd *cobra.Command, g *globals, config string) (status, error) {
 		if g.unpacked == "" { // a recording has no state
 			s.profile = g.inForceOr(cmd, config)
 		}
-	} else if len(s.Workloads) == 0 {
+	} else if !s.asked {
 		s.next = firstStep(cfg)
 	}
 	return s, nil
@@ -250,12 +252,19 @@ func (s *status) take(seen *view.View) {
 	if s.Agent.Alive {
 		s.Workloads = append(s.Workloads, seen.Statuses()...)
 		s.Problems = append(s.Problems, seen.Problems...)
+		s.asked = seen.Obstacle != ""
 		for _, w := range seen.Workloads {
+			s.asked = s.asked || asks(w)
 			if w.Status == nil && w.Throttling != nil && w.Throttling.Throttled > 0 {
 				s.unmanaged = append(s.unmanaged, w)
 			}
 		}
 	}
+}
+
+// asks reports whether a workload asks for anything. A pod that asks for CPUs and gets none has no status.
+func asks(w view.Workload) bool {
+	return w.Status != nil || w.CPUs != nil && (w.CPUs.Exclusive || w.CPUs.Refused != "")
 }
 
 // compare reads the present value of every journal entry of this boot.

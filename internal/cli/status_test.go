@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/agent/view"
+	"github.com/berth-project/berth/internal/capability"
 )
 
 // TestStatusOfAnEmptyHost: without workloads, the status says what to do first, and whom burst would help.
@@ -35,6 +36,31 @@ func TestStatusOfAnEmptyHost(t *testing.T) {
 	} {
 		if strings.Contains(b.String(), want) != there {
 			t.Errorf("%q is there: %t\n%s", want, !there, b.String())
+		}
+	}
+}
+
+// TestFirstStepIsForNodesWhereNobodyAsks: who has asked for CPUs, or asks a node that gives none, needs no hint to ask.
+func TestFirstStepIsForNodesWhereNobodyAsks(t *testing.T) {
+	t.Parallel()
+	held := func(h capability.Holding) view.View {
+		return view.View{Workloads: []view.Workload{{Name: "shop/web/app", CPUs: &h}}}
+	}
+	for name, test := range map[string]struct {
+		seen view.View
+		asks bool
+	}{
+		"empty":       {view.View{}, false},
+		"shared":      {held(capability.Holding{}), false},
+		"refused":     {held(capability.Holding{Refused: "the kubelet has the policy static"}), true},
+		"exclusive":   {held(capability.Holding{Exclusive: true}), true},
+		"status":      {view.View{Workloads: []view.Workload{{Name: "app", Status: &view.Status{}}}}, true},
+		"other agent": {view.View{Obstacle: "another agent holds the Lease of this node"}, true},
+	} {
+		s := status{Agent: agentStatus{Alive: true}}
+		s.take(&test.seen)
+		if s.asked != test.asks {
+			t.Errorf("%s: somebody may have asked: %t, want %t", name, s.asked, test.asks)
 		}
 	}
 }
