@@ -88,13 +88,19 @@ export class Workloads {
       const w = this.model.view.workloads.get(name);
       const [old, next] = [this.items.get(name), w && this.item(w)];
       const [was, is] = [old && this.passes(old), next && this.passes(next)];
-      if (was && is && !this.order.by(old, next)) Object.assign(old, next); // it stays where it is
+      const stays = was && is && !this.order.by(old, next);
+      if (stays) Object.assign(old, next);
       else if (was || is) moves.push({ old: was && old, next: is && next });
       if (!next) this.items.delete(name);
-      else if (!old || this.items.get(name).w !== w) this.items.set(name, next);
+      else if (!stays) this.items.set(name, next);
     }
     if (moves.length > this.shown.length / 8) return this.begin();
-    for (const { old } of moves) if (old) this.shown.splice(this.place(old), 1);
+    for (const { old } of moves) {
+      if (!old) continue;
+      const at = this.place(old);
+      if (this.shown[at] !== old) return this.begin(); // the order is another
+      this.shown.splice(at, 1);
+    }
     for (const { next } of moves) if (next) this.shown.splice(this.place(next), 0, next);
     return moves.length > 0 || this.items.size !== this.counted;
   }
