@@ -59,6 +59,7 @@ async function read(take) {
     return recorded;
   } finally {
     clearTimeout(timer);
+    abort.abort(); // the agent has a place for another reader
   }
 }
 
