@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/internal/capability"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/value/patch"
 )
 
 // lineOf returns a view as the first line of a stream.
@@ -135,6 +136,8 @@ func TestApplyLines(t *testing.T) {
 		"a change without a view": {nil, `{"set":{"version":"3"}}`, "", ErrNoView},
 		"a patch":                 {first, `{"set":{},"patches":{"workloads":[{"name":"b","quota":{"periods":1}}]}}`, "1 b", nil},
 		"a patch of another":      {first, `{"set":{},"patches":{"workloads":[{"name":"a"}]}}`, "", ErrNoEntry},
+		"two patches of one":      {first, `{"set":{},"patches":{"workloads":[{"name":"b"},{"name":"b"}]}}`, "", ErrNoEntry},
+		"a part twice":            {first, `{"set":{},"patches":{"workloads":[{"name":"b","status":{"x":1},"status":{"x":1}}]}}`, "", patch.ErrSyntax},
 		"neither":                 {first, `{}`, "", ErrNoView},
 		"another format":          {first, `{"v":2}`, "", ErrFormat},
 		"a format of other types": {first, `{"v":2,"cpus":{},"gone":[]}`, "", ErrFormat},

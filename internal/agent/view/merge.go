@@ -31,8 +31,9 @@ func (v *View) patch(text []byte) error {
 // member takes one member of an object.
 type member func(key, value []byte) error
 
-// patched returns a list with its changed entries. It does not change the list. It looks for an entry behind the one
-// before, and else by bisection.
+// patched returns a list with its changed entries. It does not change the list. The changes have the order of the list,
+// and one for each entry: a compromised node would else make a short line into work without end. patched looks for an
+// entry behind the one before, and else by bisection.
 func patched[T any](list []T, changed []byte, order func(a, b T) int, name func(*T) member, merge func(*T, []byte) error) ([]T, error) {
 	list, next := slices.Clone(list), 0
 	err := patch.Elements(changed, func(text []byte) error {
@@ -42,8 +43,8 @@ func patched[T any](list []T, changed []byte, order func(a, b T) int, name func(
 		}
 		at := next
 		if at == len(list) || order(list[at], named) != 0 {
-			var there bool
-			if at, there = slices.BinarySearchFunc(list, named, order); !there {
+			behind, there := slices.BinarySearchFunc(list[next:], named, order)
+			if at += behind; !there {
 				return fmt.Errorf("%w: %.200s", ErrNoEntry, text)
 			}
 		}

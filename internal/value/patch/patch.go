@@ -8,6 +8,9 @@
 //
 // A merge patch cannot set a member to null, because null removes it. Diff returns ErrNull for such a value, and its
 // caller then sends the whole value. Null inside a list has no such limit.
+//
+// A patch may come from another host, which may be compromised. Its work is linear in the bytes of both values: no object
+// may have a key twice, and objects nest at most 64 deep.
 package patch
 
 import (
@@ -21,9 +24,14 @@ import (
 var (
 	// ErrNull means that no patch makes the value, because a new or changed member is null.
 	ErrNull = errors.New("a merge patch cannot set a member to null")
-	// ErrSyntax means that a value is not JSON.
+	// ErrSyntax means that a value is not JSON, or that an object has a key twice.
 	ErrSyntax = errors.New("not JSON")
+	// ErrDepth means that objects are nested deeper than 64.
+	ErrDepth = errors.New("objects nested deeper than 64")
 )
+
+// deepest is how deep objects nest: each level looks for the ends of the values within again.
+const deepest = 64
 
 // Diff appends to dst the patch that makes before into after. It appends nothing if their bytes are equal. No object may
 // have a key twice. After an error it returns dst as it was.
@@ -31,35 +39,50 @@ func Diff(dst, before, after []byte) ([]byte, error) {
 	if bytes.Equal(before, after) {
 		return dst, nil
 	}
-	out, err := difference(dst, before, after)
+	out, err := difference(dst, before, after, 0)
 	if err != nil {
 		return dst, err
 	}
 	return out, nil
 }
 
-func difference(dst, before, after []byte) ([]byte, error) {
+func difference(dst, before, after []byte, depth int) ([]byte, error) {
 	if !isObject(before) || !isObject(after) {
-		return append(dst, after...), settable(after)
+		return append(dst, after...), settable(after, depth)
 	}
-	if out, is, err := aligned(dst, before, after); is || err != nil {
-		return out, err
+	var room [few / 2]replaced
+	all, is := aligned(room[:0], before, after)
+	if !is {
+		return unaligned(dst, before, after, depth)
 	}
+	dst = append(dst, '{')
+	begin := len(dst)
+	for i := range all {
+		var err error
+		if dst, err = change(dst, begin, &all[i], depth); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// unaligned is difference for two objects with members in any order.
+func unaligned(dst, before, after []byte, depth int) ([]byte, error) {
 	was, err := membersOf(before)
 	if err != nil {
 		return dst, err
 	}
-	at := index(was)
-	seen := make([]bool, len(was))
 	dst = append(dst, '{')
 	begin := len(dst)
+	at := index(was)
+	seen := make([]bool, len(was))
 	err = each(after, func(m member) (err error) {
-		var old []byte
+		r := replaced{member: m}
 		if i, there := at.find(was, m.key); there {
-			old, seen[i] = was[i].value, true
+			r.old, seen[i] = was[i].value, true
 		}
-		if !bytes.Equal(old, m.value) {
-			dst, err = change(dst, begin, m, old)
+		if !bytes.Equal(r.old, m.value) {
+			dst, err = change(dst, begin, &r, depth)
 		}
 		return err
 	})
@@ -71,62 +94,68 @@ func difference(dst, before, after []byte) ([]byte, error) {
 	return append(dst, '}'), err
 }
 
+// replaced is a member of an object with its new value, or the changes of it, and its old value, nil if it is new.
+type replaced struct {
+	member
+	old []byte
+}
+
 // change appends a member with the patch of its value.
-func change(dst []byte, begin int, m member, old []byte) ([]byte, error) {
+func change(dst []byte, begin int, m *replaced, depth int) ([]byte, error) {
 	if string(m.value) == null {
 		return dst, fmt.Errorf("%w: %s", ErrNull, m.key)
 	}
+	if depth++; depth > deepest {
+		return dst, ErrDepth
+	}
 	dst = append(append(comma(dst, begin), m.key...), ':')
-	return difference(dst, old, m.value)
+	return difference(dst, m.old, m.value, depth)
 }
 
-// aligned is difference for two objects that have the same keys in the same order, and no white space. It reports whether
-// they are. This is the usual case, and needs one look at each byte.
-func aligned(dst, before, after []byte) (out []byte, is bool, err error) { //nolint:gocognit // one walk along two texts, with both places in view
-	out = append(dst, '{')
-	begin := len(out)
+// aligned appends the members with other values of two objects that have the same keys in the same order, and no white
+// space. It reports whether they are such objects. This is the usual case, and needs one look at each byte. It does not
+// look into values: for objects that are not aligned that would be done again, twice as often with each level.
+func aligned(out []replaced, before, after []byte) (all []replaced, is bool) {
 	for i, j := 1, 1; ; i, j = i+1, j+1 {
 		first := i
 		i = key(before, i)
 		if i == first || !bytes.HasPrefix(after[min(j, len(after)):], before[first:i]) {
-			return dst, false, nil
+			return nil, false
 		}
-		m := member{key: before[first : i-1]}
+		m := replaced{member: member{key: before[first : i-1]}}
 		first, j = i, j+i-first
 		i = end(before, i)
-		old := before[first:i]
-		if there := len(old) > 0 && i < len(before) && bytes.HasPrefix(after[j:], before[first:i+1]); there {
-			j += len(old)
+		m.old = before[first:i]
+		if there := len(m.old) > 0 && i < len(before) && bytes.HasPrefix(after[j:], before[first:i+1]); there {
+			j += len(m.old)
 		} else {
 			first, j = j, end(after, j)
-			if m.value = after[first:j]; len(m.value) == 0 || len(old) == 0 {
-				return dst, false, nil
+			if m.value = after[first:j]; len(m.value) == 0 || len(m.old) == 0 {
+				return nil, false
 			}
-			if out, err = change(out, begin, m, old); err != nil {
-				return dst, false, err
-			}
+			out = append(out, m)
 		}
 		switch {
 		case i >= len(before) || j >= len(after) || before[i] != after[j]:
-			return dst, false, nil
+			return nil, false
 		case before[i] == '}':
-			return append(out, '}'), true, nil
+			return out, true
 		case before[i] != ',':
-			return dst, false, nil
+			return nil, false
 		}
 	}
 }
 
 // Merge appends to dst the value that target becomes by a patch. After an error it returns dst as it was.
 func Merge(dst, target, patch []byte) ([]byte, error) {
-	out, err := merge(dst, target, patch)
+	out, err := merge(dst, target, patch, 0)
 	if err != nil {
 		return dst, err
 	}
 	return out, nil
 }
 
-func merge(dst, target, patch []byte) ([]byte, error) {
+func merge(dst, target, patch []byte, depth int) ([]byte, error) {
 	if !isObject(patch) {
 		return append(dst, bytes.TrimSpace(patch)...), nil
 	}
@@ -138,13 +167,8 @@ func merge(dst, target, patch []byte) ([]byte, error) {
 	done := make([]bool, len(changes))
 	dst = append(dst, '{')
 	begin := len(dst)
-	put := func(m member, change []byte) error {
-		if string(change) == null {
-			return nil
-		}
-		dst = append(append(comma(dst, begin), m.key...), ':')
-		var err error
-		dst, err = merge(dst, m.value, change)
+	put := func(m replaced) (err error) {
+		dst, err = replace(dst, begin, m, depth)
 		return err
 	}
 	if isObject(target) {
@@ -154,16 +178,31 @@ func merge(dst, target, patch []byte) ([]byte, error) {
 				dst = append(append(append(comma(dst, begin), m.key...), ':'), m.value...)
 				return nil
 			}
+			if done[i] {
+				return twice(m.key)
+			}
 			done[i] = true
-			return put(m, changes[i].value)
+			return put(replaced{member: changes[i], old: m.value})
 		})
 	}
 	for i, m := range changes {
 		if !done[i] && err == nil {
-			err = put(member{key: m.key}, m.value)
+			err = put(replaced{member: m})
 		}
 	}
 	return append(dst, '}'), err
+}
+
+// replace appends a member with its changes, unless they are null.
+func replace(dst []byte, begin int, m replaced, depth int) ([]byte, error) {
+	if string(m.value) == null {
+		return dst, nil
+	}
+	if depth == deepest {
+		return dst, ErrDepth
+	}
+	dst = append(append(comma(dst, begin), m.key...), ':')
+	return merge(dst, m.old, m.value, depth+1)
 }
 
 // comma separates a member from the one before.
@@ -175,23 +214,31 @@ func comma(dst []byte, begin int) []byte {
 }
 
 // settable returns ErrNull for an object with a member that is null. Null in a list does not matter.
-func settable(value []byte) error {
-	if !isObject(value) || !bytes.Contains(value, []byte(null)) {
+func settable(value []byte, depth int) error {
+	if !isObject(value) {
 		return nil
+	}
+	if depth == deepest {
+		return ErrDepth
 	}
 	return each(value, func(m member) error {
 		if string(m.value) == null {
 			return fmt.Errorf("%w: %s", ErrNull, m.key)
 		}
-		return settable(m.value)
+		return settable(m.value, depth+1)
 	})
 }
 
+// twice is the error of a key that an object has twice. Work for each of them would not be linear.
+func twice(key []byte) error { return fmt.Errorf("%w: key %.200s twice", ErrSyntax, key) }
+
 // Members calls one for each member of an object: its key without quotes, and its value. Both are parts of the object.
+// The error for a key that comes again is ErrSyntax.
 func Members(object []byte, one func(key, value []byte) error) error {
 	if !isObject(object) {
 		return fmt.Errorf("%w: no object", ErrSyntax)
 	}
+	var seen keys
 	return each(object, func(m member) error {
 		key := m.key[1 : len(m.key)-1]
 		if bytes.IndexByte(key, '\\') >= 0 {
@@ -200,6 +247,9 @@ func Members(object []byte, one func(key, value []byte) error) error {
 				return fmt.Errorf("%w: key %s", ErrSyntax, m.key)
 			}
 			key = []byte(text)
+		}
+		if !seen.add(key) {
+			return twice(key)
 		}
 		return one(key, m.value)
 	})

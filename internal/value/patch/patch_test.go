@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,6 +73,35 @@ func TestDiff(t *testing.T) {
 		if string(got) != "+"+c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 			t.Errorf("%s to %s: %s, want %s: %v", c.before, c.after, got, c.want, err)
 		}
+	}
+}
+
+// TestWorkIsLinear checks that what a compromised host can send ends with an error: a key twice, and objects deep within
+// each other. Objects whose members are in another order on each level differ in time.
+func TestWorkIsLinear(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int, open, within, end string) []byte {
+		return []byte(strings.Repeat(open, levels) + within + strings.Repeat(end, levels))
+	}
+	for _, c := range []struct {
+		target, patch []byte
+		want          error
+	}{
+		{[]byte(`{"a":1,"a":1}`), []byte(`{"a":2}`), patch.ErrSyntax},
+		{nested(64, `{"a":`, `1`, `}`), nested(64, `{"a":`, `2`, `}`), nil},
+		{nested(65, `{"a":`, `1`, `}`), nested(65, `{"a":`, `2`, `}`), patch.ErrDepth},
+		{[]byte(`1`), nested(65, `{"a":`, `2`, `}`), patch.ErrDepth},
+	} {
+		if got, err := patch.Merge(nil, c.target, c.patch); !errors.Is(err, c.want) || err == nil && !bytes.Equal(got, c.patch) {
+			t.Errorf("%s with %s: %s, %v", c.target, c.patch, got, err)
+		}
+		if _, err := patch.Diff(nil, c.target, c.patch); c.want != patch.ErrSyntax && !errors.Is(err, c.want) { //nolint:errorlint // the sentinel of the table
+			t.Errorf("%s to %s: %v", c.target, c.patch, err)
+		}
+	}
+	got, err := patch.Diff(nil, nested(60, `{"a":`, `1`, `,"b":1,"c":1}`), nested(60, `{"a":`, `2`, `,"c":1,"b":1}`))
+	if want := nested(60, `{"a":`, `2`, `}`); !bytes.Equal(got, want) || err != nil {
+		t.Errorf("%s, want %s: %v", got, want, err)
 	}
 }
 
@@ -212,7 +243,14 @@ func TestMembers(t *testing.T) {
 	if want := `a=1;b"=[{}];`; got != want || err != nil {
 		t.Errorf("%s, want %s: %v", got, want, err)
 	}
-	for _, text := range []string{``, `[]`, `{`, `{"a"}`, `{"\q":1}`} {
+	many := `{"a":1`
+	for i := range 40 {
+		many += fmt.Sprintf(`,"k%d":1`, i)
+	}
+	if err := patch.Members([]byte(many+`}`), func(_, _ []byte) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{``, `[]`, `{`, `{"a"}`, `{"\q":1}`, `{"a":1,"\u0061":1}`, many + `,"a":1}`, many + `,"k39":1}`} {
 		if err := patch.Members([]byte(text), func(_, _ []byte) error { return nil }); !errors.Is(err, patch.ErrSyntax) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -57,6 +57,34 @@ func (t table) find(all []member, key []byte) (int, bool) {
 	return 0, false
 }
 
+// keys are those of an object that came. more has those beyond the first.
+type keys struct {
+	first [few / 2][]byte
+	count int
+	more  map[string]bool
+}
+
+// add adds a key, and reports whether it is new.
+func (k *keys) add(key []byte) bool {
+	for _, other := range k.first[:k.count] {
+		if bytes.Equal(other, key) {
+			return false
+		}
+	}
+	switch {
+	case k.count < len(k.first):
+		k.first[k.count] = key
+		k.count++
+	case k.more[string(key)]:
+		return false
+	case k.more == nil:
+		k.more = map[string]bool{string(key): true}
+	default:
+		k.more[string(key)] = true
+	}
+	return true
+}
+
 // each calls one for each member of an object, until it returns an error. It finds where values begin and end, and does
 // not check what is in them.
 func each(object []byte, one func(member) error) error { //nolint:gocognit // the grammar of an object, a line for each of its signs
