@@ -22,7 +22,8 @@ func (v *View) Parts() *Parts {
 }
 
 // Since returns what changed since an earlier View of the same agent, as a line of a stream. New entries are whole. A
-// changed entry is its name and a merge patch, among the patches. It is whole if its patch would have to set null.
+// changed entry is its name and a merge patch, among the patches. It is whole if it has no patch: if that would have to
+// set null, or nest too deep.
 func (p *Parts) Since(before *Parts) ([]byte, error) {
 	d := p.view.head(before.view)
 	var whole, patches line
@@ -122,7 +123,8 @@ func (c *comparison[T]) add(entry []byte) {
 	c.whole.text = append(c.whole.text, entry...)
 }
 
-// changed adds the patch of an entry, unless its JSON is the same.
+// changed adds the patch of an entry, unless its JSON is the same. An entry without a patch is whole, so that it does not
+// end the streams of all readers.
 func (c *comparison[T]) changed(one *T, was, is []byte) {
 	if bytes.Equal(was, is) {
 		return
@@ -134,12 +136,11 @@ func (c *comparison[T]) changed(one *T, was, is []byte) {
 	c.name(l, one)
 	end := len(l.text)
 	text, err := patch.Diff(l.text, was, is)
-	if errors.Is(err, patch.ErrNull) {
+	if err != nil {
 		l.text = l.text[:begin]
 		c.add(is)
 		return
 	}
-	l.note(err)
 	if l.text = text; len(text) > end {
 		text[end] = ',' // the patch continues the object
 	}

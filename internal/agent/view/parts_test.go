@@ -19,6 +19,7 @@ func TestPatches(t *testing.T) {
 	with := func(name string, sections capability.Sections) Workload {
 		return Workload{Name: name, Status: &Status{Workload: capability.Workload{Name: name}, Sections: sections}}
 	}
+	deep := json.RawMessage(strings.Repeat(`{"a":`, 70) + `1` + strings.Repeat(`}`, 70))
 	for name, c := range map[string]struct {
 		before, now *View
 		want        string
@@ -27,6 +28,7 @@ func TestPatches(t *testing.T) {
 		"a number":     {view(Workload{Name: "a", Quota: &capability.Quota{Periods: 1}}), view(Workload{Name: "a", Quota: &capability.Quota{Periods: 2}}), `,"patches":{"workloads":[{"name":"a","quota":{"periods":2}}]}}`},
 		"a part less":  {view(Workload{Name: "a", Quota: &capability.Quota{}}), view(Workload{Name: "a"}), `,"patches":{"workloads":[{"name":"a","quota":null}]}}`},
 		"new and gone": {view(Workload{Name: "a"}), view(Workload{Name: "b"}), `,"workloads":[{"name":"b"}],"gone":{"workloads":["a"]}}`},
+		"deep":         {view(with("a", nil)), view(with("a", capability.Sections{"x": deep})), `,"workloads":[{"name":"a","status":{"name":"a","state":"","since":"0001-01-01T00:00:00Z","policy":"","x":` + string(deep) + `}}]}`},
 		"null":         {view(with("a", capability.Sections{"x": 1})), view(with("a", capability.Sections{"x": nil})), `,"workloads":[{"name":"a","status":{"name":"a","state":"","since":"0001-01-01T00:00:00Z","policy":"","x":null}}]}`},
 	} {
 		text, err := patchesOf(c.now, c.before)
