@@ -48,6 +48,11 @@ export class Model {
     else if (this.view) this.change(line);
     else return;
     this.remember();
+    const { dirty } = this;
+    if (dirty.workloads.size > this.view.workloads.size) { // a hidden page draws nothing, and workloads come and go
+      dirty.all = true;
+      dirty.workloads.clear();
+    }
   }
 
   /** drawn returns what is to be drawn, once. */
