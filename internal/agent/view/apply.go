@@ -11,7 +11,8 @@ import (
 
 // Apply returns the View after a line of a stream: the View in the line, or v with the changes in the line. Before the
 // first line v is nil. Apply does not change v; both share the parts without changes. It ignores keys that this version
-// does not know. If the error is ErrFormat, ErrNoView or ErrNoEntry, or the line is not JSON, the stream is of no further use.
+// does not know. If the error is ErrFormat, ErrNoView or ErrNoEntry, or the line is not JSON, the stream is of no further
+// use.
 func (v *View) Apply(line []byte) (*View, error) {
 	var head keys
 	if err := json.Unmarshal(line, &head); err != nil {

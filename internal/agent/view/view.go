@@ -89,7 +89,7 @@ func byPlace(a, b Change) int {
 // byName is the order of Workloads in a View.
 func byName(a, b Workload) int { return strings.Compare(a.Name, b.Name) }
 
-// Facts are the input of a View: a copy that no other code changes.
+// Facts are the input of a View. No code changes them, and Views share parts of them.
 type Facts struct {
 	Version string
 	At      time.Time

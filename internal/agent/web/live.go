@@ -241,8 +241,8 @@ func pass(w http.ResponseWriter, lines [][]byte) error {
 	return nil
 }
 
-// since returns the lines of a form after line number seen, the number of the last line, and how long to wait for the next. A new
-// viewer, or a viewer that is far behind, first gets a whole view.
+// since returns the lines of a form after line number seen, the number of the last line, and how long to wait for the
+// next. A new viewer, or a viewer that is far behind, first gets a whole view.
 func (n *Live[V]) since(seen int, f form) (lines [][]byte, number int, wait time.Duration, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
