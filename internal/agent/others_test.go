@@ -107,11 +107,16 @@ func TestOthersAreReadWhileSomebodyLooks(t *testing.T) {
 	})
 }
 
-// A service that is no workload is in the view once its quota throttled it, by the name of its group.
+// A service that is no workload is in the view once its quota throttled it, by the name of its group. An instance of a
+// template is in a slice of its own.
 func TestThrottledServicesAreShown(t *testing.T) {
 	in(t, func(t *testing.T, m *machine) {
 		const busy, calm, free = "system.slice/busy.service", "system.slice/calm.service", "system.slice/free.service"
-		for group, quota := range map[string]string{"system.slice": "max 100000", busy: "50000 100000", calm: "50000 100000", free: "max 100000"} {
+		const slice, instance, deep = "system.slice/system-db.slice", "system.slice/system-db.slice/db@1.service", "system.slice/busy.service/inner"
+		for group, quota := range map[string]string{
+			"system.slice": "max 100000", busy: "50000 100000", calm: "50000 100000", free: "max 100000",
+			slice: "max 100000", instance: "50000 100000", deep: "50000 100000",
+		} {
 			m.addGroup(group, quota)
 			m.counts(group, 0, 0, 0)
 		}
@@ -122,15 +127,16 @@ func TestThrottledServicesAreShown(t *testing.T) {
 		}
 		m.run(10*time.Second, 0.1)
 		m.counts(busy, 100, 40, 2*time.Second)
+		m.counts(instance, 100, 40, 2*time.Second)
+		m.counts(deep, 100, 40, 2*time.Second)
 		m.counts(calm, 100, 0, 2*time.Second)
 		m.counts(free, 100, 40, 2*time.Second)
 		last, err := v.look()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []view.Workload{{Name: busy, Throttling: &view.Throttling{
-			Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 100, Throttled: 40, BurstHelps: true,
-		}}}
+		much := &view.Throttling{Limit: 0.5, Used: 0.2, Seconds: 10, Periods: 100, Throttled: 40, BurstHelps: true}
+		want := []view.Workload{{Name: busy, Throttling: much}, {Name: instance, Throttling: much}}
 		var got []view.Workload
 		for _, w := range last.Workloads {
 			if w.Throttling != nil && w.Status == nil {

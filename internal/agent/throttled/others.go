@@ -4,6 +4,7 @@ package throttled
 
 import (
 	"errors"
+	"path"
 	"time"
 
 	"github.com/berth-project/berth/internal/agent/view"
@@ -102,18 +103,32 @@ func (o *Others) compare(host *cgroup.Host, group string, before map[string]view
 	return view.ThrottlingBetween(was, counted, passed), nil
 }
 
-// servicesOf returns the groups of the host's services, none on a host without systemd.
+// servicesOf returns the groups of the host's services, none on a host without systemd. systemd puts the instances of a
+// template one level deeper, into a slice.
 func servicesOf(host *cgroup.Host) ([]string, error) {
-	slice, err := host.Group(services, cgroup.CPU)
+	groups, err := below(host, services)
+	errs := []error{err}
+	for _, group := range groups {
+		if path.Ext(group) != ".slice" || len(groups) >= mostServices {
+			continue
+		}
+		instances, err := below(host, group)
+		groups, errs = append(groups, instances...), append(errs, err)
+	}
+	return groups[:min(len(groups), mostServices)], errors.Join(errs...)
+}
+
+// below returns the groups right below a group, none if it is not there.
+func below(host *cgroup.Host, group string) ([]string, error) {
+	above, err := host.Group(group, cgroup.CPU)
 	if missing(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer slice.Close()
-	groups, err := slice.Children(cgroup.CPU)
-	return groups[:min(len(groups), mostServices)], err
+	defer above.Close()
+	return above.Children(cgroup.CPU)
 }
 
 // missing reports whether a group or a file of it is not there.
@@ -122,8 +137,8 @@ func missing(err error) bool {
 }
 
 // countedOf reads a group and closes it again. limited says that the group has a quota.
-func countedOf(host *cgroup.Host, path string) (counted view.Counted, limited bool, err error) {
-	group, err := host.Group(path, cgroup.CPU, cgroup.CPUAcct)
+func countedOf(host *cgroup.Host, name string) (counted view.Counted, limited bool, err error) {
+	group, err := host.Group(name, cgroup.CPU, cgroup.CPUAcct)
 	if err != nil {
 		return counted, false, err
 	}
