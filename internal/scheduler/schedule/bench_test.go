@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -132,6 +131,7 @@ func benchNodes(b *testing.B, nodes int) (*cluster, []fwk.NodeInfo) {
 		c.plugin.core.machines.set(node.Name, &machineOf{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, machine: m, hash: "h"})
 		info := c.info(nil, node, nil)
 		*info.allocatable = *first.allocatable
+		c.handle.snapshot[node.Name] = info
 		list = append(list, info)
 	}
 	return c, list
@@ -172,41 +172,61 @@ func BenchmarkNarrow(b *testing.B) {
 // which changed, and the plugin is asked about all of them.
 func BenchmarkCycle(b *testing.B) {
 	c, list := benchNodes(b, 1000)
-	hides := c.spec("h", 4, requesting("1"))
-	hides.Spec.NodeName = "n1"
+	pods := c.handle.informers.Core().V1().Pods().Informer().GetStore()
+	hides := func(node int, name string) {
+		pod := c.spec(fmt.Sprint("hides-", node), 4, requesting("1"))
+		pod.Spec.NodeName = name
+		if err := pods.Add(pod); err != nil {
+			b.Fatal(err)
+		}
+	}
+	pinned, ordinary := c.spec("a", 4), c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })
 	for _, test := range []struct {
-		name string
-		pod  *v1.Pod
-		info cache.SharedIndexInformer
+		name  string
+		pod   *v1.Pod
+		group bool
+		given func()
 	}{
-		{"pinned", c.spec("a", 4), nil},
-		{"ordinary", c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil }), nil},
-		{"ordinary beside a pod that hides CPUs", c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil }), c.handle.informers.Core().V1().Pods().Informer()},
+		{name: "pinned", pod: pinned},
+		{name: "pinned in a pod group", pod: pinned, group: true},
+		{name: "ordinary", pod: ordinary},
+		{name: "ordinary in a pod group", pod: ordinary, group: true},
+		{name: "ordinary beside a pod that hides CPUs", pod: ordinary, given: func() { hides(0, "n1") }},
+		{name: "ordinary beside one that waits too", pod: ordinary, given: func() { hides(-1, "") }},
+		{name: "ordinary beside 100 nodes that hide CPUs", pod: ordinary, given: func() {
+			for i, info := range list[1:101] {
+				hides(1+i, info.Node().Name)
+			}
+		}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			if test.info != nil {
-				if err := test.info.GetStore().Add(hides); err != nil {
-					b.Fatal(err)
-				}
+			if test.given != nil {
+				test.given()
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				list[i%len(list)].(*fakeNode).changed()
-				state := newState()
-				_, status := c.plugin.PreFilter(c.ctx, state, test.pod, list)
-				for _, info := range list {
-					if status.IsSkip() {
-						break
-					}
-					c.plugin.Filter(c.ctx, state, test.pod, info)
-				}
-				if c.plugin.PreScore(c.ctx, state, test.pod, list).IsSkip() {
-					continue
-				}
-				for _, info := range list {
-					c.plugin.Score(c.ctx, state, test.pod, info)
-				}
+				cycleFor(c, test.pod, list, test.group)
 			}
 		})
+	}
+}
+
+// cycleFor runs a cycle until a node is chosen.
+func cycleFor(c *cluster, pod *v1.Pod, list []fwk.NodeInfo, group bool) {
+	state := newState()
+	state.group = group
+	_, status := c.plugin.PreFilter(c.ctx, state, pod, list)
+	for _, info := range list {
+		if status.IsSkip() {
+			break
+		}
+		c.plugin.Filter(c.ctx, state, pod, info)
+	}
+	if c.plugin.PreScore(c.ctx, state, pod, list).IsSkip() {
+		return
+	}
+	for _, info := range list {
+		c.plugin.Score(c.ctx, state, pod, info)
 	}
 }

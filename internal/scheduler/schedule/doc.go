@@ -61,14 +61,16 @@
 // PreFilter itself checks the nodes that hide CPUs while these are few: ordinary pods that have room on all of them
 // skip Filter. CPUs are hidden by:
 //
-//   - a pod, pending or bound, that may get more than it requests;
+//   - a bound pod that may get more than it requests, and a pending one on the node that it is nominated for;
 //   - a record of such a pod that a snapshot may still have;
 //   - an ambiguous bind;
 //   - a node whose allocatable includes CPUs that run no containers;
 //   - a pod that the API server showed bound when asked, until the informer shows it.
 //
 // Pods are looked up in the informer's store, which changes before any handler runs, so that it is never behind a
-// snapshot. The cycles of pod groups skip nothing. The answer, like the snapshot, is from the moment when the cycle
+// snapshot. The framework knows a nomination before the store has it: it is asked for all nodes after each cycle of a
+// pod that hides CPUs. The cycles of profiles without this plugin are not seen, so a pending pod of such a profile may
+// be nominated for any node. The cycles of pod groups skip nothing. The answer, like the snapshot, is from the moment when the cycle
 // began.
 //
 // The rule holds for the pods that pass through this plugin:

@@ -150,7 +150,8 @@ type fakeHandle struct {
 	recorder  *events.FakeRecorder
 	dra       fwk.SharedDRAManager
 	calls     fwk.APICacher
-	nominated []*v1.Pod
+	nominated []*v1.Pod            // for any node
+	nominees  map[string][]*v1.Pod // by node
 	snapshot  map[string]*fakeNode
 	apart     []fwk.NodeInfo // nodes with pods of required anti-affinity
 	extenders []fwk.Extender
@@ -169,9 +170,9 @@ func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { r
 
 func (h *fakeHandle) Extenders() []fwk.Extender { return h.extenders }
 
-func (h *fakeHandle) NominatedPodsForNode(string) []fwk.PodInfo {
+func (h *fakeHandle) NominatedPodsForNode(node string) []fwk.PodInfo {
 	var infos []fwk.PodInfo
-	for _, pod := range h.nominated {
+	for _, pod := range slices.Concat(h.nominated, h.nominees[node]) {
 		infos = append(infos, fakePod{pod: pod})
 	}
 	return infos

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -35,10 +36,25 @@ func (c *cluster) list() []fwk.NodeInfo {
 	return c.nodes
 }
 
-// ask asks Filter about a node. If the pod skips Filter, ask answers as NodeResourcesFit does, and checks that Filter
-// would have agreed: the skip must never change an answer.
+// ask asks Filter about a node, with its nominated pods and without, as the framework does. If the pod skips Filter, ask
+// answers as NodeResourcesFit does, and checks that Filter would have agreed: the skip must never change an answer.
 func (c *cluster) ask(a *attempt, node *fakeNode, skips bool) *fwk.Status {
-	status := c.plugin.Filter(c.ctx, a.state, a.pod, node)
+	var nominated []*v1.Pod
+	for _, other := range c.handle.nominees[node.node.Name] {
+		if other.UID != a.pod.UID && corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(a.pod) {
+			nominated = append(nominated, other)
+		}
+	}
+	if len(nominated) > 0 {
+		if state, with := c.nominate(a.state, a.pod, node, nominated...); !c.askOnce(a, state, with, skips).IsSuccess() {
+			return fwk.NewStatus(fwk.Unschedulable, "nominated pods")
+		}
+	}
+	return c.askOnce(a, a.state, node, skips)
+}
+
+func (c *cluster) askOnce(a *attempt, state fwk.CycleState, node *fakeNode, skips bool) *fwk.Status {
+	status := c.plugin.Filter(c.ctx, state, a.pod, node)
 	if !skips {
 		return status
 	}
@@ -71,10 +87,34 @@ func (c *cluster) counted() {
 	}
 }
 
-// skips reports whether an ordinary pod skips Filter.
+// skips reports whether an ordinary pod skips Filter that requests all that a node has left.
 func (c *cluster) skips() bool {
-	pod := c.spec("probe", 1, func(p *v1.Pod) { p.Annotations = nil })
-	_, status := c.plugin.PreFilter(c.ctx, newState(), pod, nil)
+	c.look()
+	most := int64(1)
+	for _, node := range c.handle.snapshot {
+		most = max(most, node.allocatable.milli-node.requested.milli)
+	}
+	return c.skipsFor(fmt.Sprint(most, "m"))
+}
+
+// looks reports whether an ordinary pod may depend on more than requests: PreFilter looks at a node, or leaves all nodes
+// to Filter.
+func (c *cluster) looks() bool {
+	c.look()
+	c.plugin.whereHidden(c.list())
+	where := c.plugin.whereHidden(c.list())
+	return !where.known || len(where.spots)+len(where.nominated) > 0
+}
+
+// skipsFor reports whether an ordinary pod with this request skips Filter. After a change the first cycle may be in doubt.
+func (c *cluster) skipsFor(request string) bool {
+	c.look()
+	pod := c.spec("probe", 1, requesting(request), func(p *v1.Pod) { p.Annotations = nil })
+	_, first := c.plugin.PreFilter(c.ctx, newState(), pod, c.list())
+	_, status := c.plugin.PreFilter(c.ctx, newState(), pod, c.list())
+	if first.IsSkip() && !status.IsSkip() {
+		c.t.Error("skips Filter, and not once more")
+	}
 	return status.IsSkip()
 }
 
@@ -92,23 +132,24 @@ func TestWhatHides(t *testing.T) {
 		"plain, pending":             {nil, false},
 		"plain, bound":               {[]option{there, hidden}, false},
 		"no placement, bound":        {[]option{there}, false},
-		"low request, pending":       {[]option{requesting("1")}, true},
+		"low request, pending":       {[]option{requesting("1")}, false},
+		"low request, other profile": {[]option{requesting("1"), func(p *v1.Pod) { p.Spec.SchedulerName = "other" }}, true},
 		"low request, bound":         {[]option{there, hidden, requesting("1")}, true},
 		"low request, no placement":  {[]option{there, requesting("1")}, true},
 		"keys taken back":            {[]option{there, hidden, off, requesting("1")}, true},
 		"keys that say nothing":      {[]option{off, requesting("1")}, false},
 		"bad keys":                   {[]option{annotated(v1alpha1.AnnotationCPUSetScheduler, "yes"), requesting("1")}, false},
-		"cores for itself":           {[]option{annotated(resourceSpec, `{"preferredCPUExclusivePolicy":"PCPULevel"}`)}, true},
+		"cores for itself":           {[]option{there, annotated(resourceSpec, `{"preferredCPUExclusivePolicy":"PCPULevel"}`)}, true},
 		"resized":                    {[]option{there, hidden, func(p *v1.Pod) { p.Generation = 2 }}, true},
-		"a class, and a low request": {[]option{requesting("1"), func(p *v1.Pod) { p.Annotations, p.Labels = nil, map[string]string{v1alpha1.LabelQoSClass: "LSR"} }}, true},
-		"static burst": {[]option{annotated(v1alpha1.AnnotationCPUPolicy, "static-burst"), func(p *v1.Pod) {
+		"a class, and a low request": {[]option{there, requesting("1"), func(p *v1.Pod) { p.Annotations, p.Labels = nil, map[string]string{v1alpha1.LabelQoSClass: "LSR"} }}, true},
+		"static burst": {[]option{there, annotated(v1alpha1.AnnotationCPUPolicy, "static-burst"), func(p *v1.Pod) {
 			list := v1.ResourceList{v1.ResourceCPU: quantity("2500m")}
 			p.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: list, Limits: list}
 		}}, true},
-		"an init container": {[]option{requesting("1"), func(p *v1.Pod) {
+		"an init container": {[]option{there, requesting("1"), func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{{Name: "init", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: quantity("4")}}}}
 		}}, false},
-		"an ordinary sidecar": {[]option{func(p *v1.Pod) {
+		"an ordinary sidecar": {[]option{there, func(p *v1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "log", Resources: v1.ResourceRequirements{
 				Limits: v1.ResourceList{v1.ResourceCPU: quantity("500m")}, Requests: v1.ResourceList{v1.ResourceCPU: quantity("100m")},
 			}})
@@ -121,7 +162,7 @@ func TestWhatHides(t *testing.T) {
 					t.Fatal("nothing is there, and an ordinary pod does not skip Filter")
 				}
 				pod := c.pod("a", 4, test.options...)
-				if got := !c.skips(); got != test.hides {
+				if got := c.looks(); got != test.hides {
 					t.Errorf("hides CPUs: %t, want %t", got, test.hides)
 				}
 				c.remove(pod)
@@ -195,37 +236,40 @@ func (c *cluster) offer(name, cpus string) {
 	c.settle()
 }
 
-// TestSkipChangesNoAnswer runs random histories. In every state it asks about pods whose requests just fit: if such a
-// pod skips Filter, Filter must agree with NodeResourcesFit, which cluster.ask checks.
+// TestSkipChangesNoAnswer runs random histories, with two nodes and with many that hide CPUs. In every state it asks
+// about pods whose requests just fit: if such a pod skips Filter, Filter must agree with NodeResourcesFit, which
+// cluster.ask checks.
 func TestSkipChangesNoAnswer(t *testing.T) {
-	seeds, steps := 8, 250
-	if testing.Short() {
-		seeds, steps = 3, 120
-	}
-	quiet := 0
-	for seed := range seeds {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
-				c.node("n1")
-				c.node("n2")
-				h := &skipHistory{cluster: c, random: rand.New(rand.NewPCG(uint64(seed), 11))}
-				for step := range steps {
-					h.step(fmt.Sprint("p", step))
-					before := c.skipped.Load()
-					h.probe()
-					if c.skipped.Load() > before {
-						quiet++
+	for _, test := range []struct{ seeds, steps, hiding int }{{8, 250, 0}, {3, 120, 40}} {
+		if testing.Short() {
+			test.seeds, test.steps = (test.seeds+2)/3, test.steps/2
+		}
+		quiet := 0
+		for seed := range test.seeds {
+			t.Run(fmt.Sprint("seed ", seed, ", hiding ", test.hiding), func(t *testing.T) {
+				inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+					c.node("n1")
+					c.node("n2")
+					c.hidingNodes(test.hiding)
+					h := &skipHistory{cluster: c, random: rand.New(rand.NewPCG(uint64(seed), 11)), hiding: test.hiding}
+					for step := range test.steps {
+						h.step(fmt.Sprint("p", step))
+						before := c.skipped.Load()
+						h.probe()
+						if c.skipped.Load() > before {
+							quiet++
+						}
+						c.counted()
+						if t.Failed() {
+							t.Fatalf("step %d", step)
+						}
 					}
-					c.counted()
-					if t.Failed() {
-						t.Fatalf("step %d", step)
-					}
-				}
+				})
 			})
-		})
-	}
-	if all := seeds * steps; quiet < all/10 || quiet > all*9/10 {
-		t.Errorf("Filter is skipped in %d of %d states: the histories say little", quiet, all)
+		}
+		if all := test.seeds * test.steps; quiet < all/10 || quiet > all*9/10 {
+			t.Errorf("Filter is skipped in %d of %d states: the histories say little", quiet, all)
+		}
 	}
 }
 
@@ -233,22 +277,103 @@ type skipHistory struct {
 	*cluster
 
 	random *rand.Rand
+	hiding int
 }
 
-// probe asks about pods that request exactly what a node has left.
+// probe asks about pods that request exactly what a node has left, and about one that requests less.
 func (h *skipHistory) probe() {
 	h.look()
-	for _, node := range h.list() {
-		if left := node.GetAllocatable().GetMilliCPU() - node.GetRequested().GetMilliCPU(); left > 0 {
-			h.filter(h.spec("probe", 1, requesting(fmt.Sprint(left, "m")), func(p *v1.Pod) { p.Annotations = nil }))
+	names := []string{"n1", "n2"}
+	if h.hiding > 0 {
+		names = append(names, h.someNode())
+		h.request(fmt.Sprint(1 + h.random.IntN(30)))
+	}
+	for _, name := range names {
+		node := h.handle.snapshot[name]
+		if left := node.allocatable.milli - node.requested.milli; left > 0 {
+			h.request(fmt.Sprint(left, "m"))
 		}
 	}
 }
 
+func (h *skipHistory) request(request string) {
+	h.filter(h.spec("probe", 1, requesting(request), func(p *v1.Pod) { p.Annotations = nil }))
+}
+
+// nominateSome has a random unbound pod nominated: in a cycle, which the informer shows later or never, or by another
+// program; or it ends the nomination.
+func (h *skipHistory) nominateSome() {
+	pod := h.some()
+	if pod == nil || pod.Spec.NodeName != "" || kubepod.Complete(pod) {
+		return
+	}
+	node, show := h.someNode(), h.random.IntN(3) > 0
+	switch h.random.IntN(4) {
+	case 0:
+		show = true
+	case 1:
+		h.filter(pod)
+		node = ""
+	default:
+		h.filter(pod)
+	}
+	h.nominateFor(pod.UID, node, pod)
+	if show {
+		h.update(pod, func(p *v1.Pod) { p.Status.NominatedNodeName = node })
+	}
+}
+
+// nominateFor sets the node that a pod is nominated for, "" for none.
+func (h *skipHistory) nominateFor(uid types.UID, node string, pod *v1.Pod) {
+	for name, pods := range h.handle.nominees {
+		h.handle.nominees[name] = slices.DeleteFunc(pods, func(p *v1.Pod) bool { return p.UID == uid })
+	}
+	if node == "" {
+		return
+	}
+	if h.handle.nominees == nil {
+		h.handle.nominees = map[string][]*v1.Pod{}
+	}
+	h.handle.nominees[node] = append(h.handle.nominees[node], pod)
+}
+
+// follow does what the scheduling queue does with the informer's events: it forgets the nominations of pods that are
+// bound or gone, and has the present objects of all others.
+func (h *skipHistory) follow() {
+	now := map[types.UID]*v1.Pod{}
+	pods := must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items
+	for i := range pods {
+		if pods[i].Spec.NodeName == "" && !kubepod.Complete(&pods[i]) && h.assumed[pods[i].UID] == nil {
+			now[pods[i].UID] = &pods[i]
+		}
+	}
+	for name, nominated := range h.handle.nominees {
+		var left []*v1.Pod
+		for _, pod := range nominated {
+			if present := now[pod.UID]; present != nil {
+				left = append(left, present)
+			}
+		}
+		h.handle.nominees[name] = left
+	}
+}
+
+// retry schedules a random unbound pod.
+func (h *skipHistory) retry() {
+	if pod := h.some(); pod != nil && pod.Spec.NodeName == "" && !kubepod.Complete(pod) {
+		h.schedule(pod)
+	}
+}
+
 func (h *skipHistory) step(name string) {
+	defer h.follow()
 	switch n := h.random.IntN(100); {
 	case n < 30:
 		h.arrive(name)
+	case n < 36:
+		h.retry()
+	case n < 42:
+		h.nominateSome()
 	case n < 68:
 		h.leave()
 	case n < 76:
@@ -264,13 +389,23 @@ func (h *skipHistory) step(name string) {
 		h.settle()
 	case n < 90:
 		h.start()
+		for _, object := range h.handle.informers.Core().V1().Pods().Informer().GetStore().List() {
+			if pod := object.(*v1.Pod); pod.Status.NominatedNodeName != "" {
+				h.nominateFor(pod.UID, pod.Status.NominatedNodeName, pod)
+			}
+		}
 	default:
 		time.Sleep(2 * sweepEvery)
 		h.settle()
 	}
 }
 
-func (h *skipHistory) someNode() string { return []string{"n1", "n2"}[h.random.IntN(2)] }
+func (h *skipHistory) someNode() string {
+	if h.hiding > 0 && h.random.IntN(2) == 0 {
+		return fmt.Sprint("h", h.random.IntN(h.hiding))
+	}
+	return []string{"n1", "n2"}[h.random.IntN(2)]
+}
 
 // arrive creates a pod of a random kind, which this or another scheduler binds.
 func (h *skipHistory) arrive(name string) {
@@ -354,6 +489,8 @@ func TestSkipRaces(t *testing.T) {
 		for i := range 4 {
 			c.node(fmt.Sprint("n", i))
 		}
+		c.hidingNodes(40)
+		c.pod("waiting", 8, requesting("1"))
 		c.look()
 		rounds := 200
 		if testing.Short() {
@@ -362,7 +499,7 @@ func TestSkipRaces(t *testing.T) {
 		var group sync.WaitGroup
 		for worker := range 4 {
 			w := &racer{cluster: c, name: fmt.Sprint("n", worker), list: c.list(), hash: machine().Hash()}
-			for i, round := range []func(int, types.UID){w.reserves, w.binds, w.rebuilds, w.asks} {
+			for i, round := range []func(int, types.UID){w.reserves, w.binds, w.rebuilds, w.asks, w.waits} {
 				group.Go(func() {
 					for n := range rounds {
 						round(n, types.UID(fmt.Sprint(worker, "-", i, "-", n)))
@@ -372,8 +509,8 @@ func TestSkipRaces(t *testing.T) {
 		}
 		group.Wait()
 		c.counted()
-		if !c.skips() {
-			t.Error("all pods are gone, and ordinary pods do not skip Filter")
+		if !c.skipsFor("24") {
+			t.Error("all pods but those of the other nodes are gone, and ordinary pods do not skip Filter")
 		}
 	})
 }
@@ -400,10 +537,10 @@ func (r *racer) named(uid types.UID) *v1.Pod {
 	}
 }
 
-// skipsNow reports whether an ordinary pod would skip Filter now.
+// skipsNow reports whether an ordinary pod would skip Filter now without a look at the node.
 func (r *racer) skipsNow() bool {
-	names, known := r.plugin.core.hiding.where()
-	return known && len(names) == 0
+	where := r.plugin.whereHidden(r.list)
+	return where.known && !slices.ContainsFunc(where.spots, func(s spot) bool { return s.node.name == r.name })
 }
 
 func (r *racer) reserves(_ int, uid types.UID) {
@@ -430,6 +567,23 @@ func (r *racer) binds(_ int, uid types.UID) {
 		r.t.Error("ordinary pods skip Filter beside a bound pod that hides CPUs")
 	}
 	r.plugin.core.offPod(pod)
+}
+
+// waits has an unbound pod shown as nominated for the node.
+func (r *racer) waits(_ int, uid types.UID) {
+	pod := r.named(uid)
+	pod.Status.NominatedNodeName = r.name
+	pods := r.plugin.core.hiding.pods
+	if err := pods.Add(pod); err != nil {
+		r.t.Error(err)
+	}
+	r.plugin.PreFilter(r.ctx, newState(), pod, r.list)
+	if r.skipsNow() {
+		r.t.Error("ordinary pods skip Filter without a look at a node with a nominated pod that hides CPUs")
+	}
+	if err := pods.Delete(pod); err != nil {
+		r.t.Error(err)
+	}
 }
 
 // rebuilds changes the node's reserved CPUs, and with them the number of CPUs that it hides.
@@ -496,25 +650,149 @@ func TestOneHidingPodKeepsTheSkip(t *testing.T) {
 		c.node("n2")
 		c.placed(c.pod("hiding", 8, requesting("1")))
 		c.look()
-		skips := func(request string) bool {
-			pod := c.spec("probe", 1, requesting(request), func(p *v1.Pod) { p.Annotations = nil })
-			_, status := c.plugin.PreFilter(c.ctx, newState(), pod, c.list())
-			return status.IsSkip()
-		}
 		for request, want := range map[string]bool{"1": true, "24": true, "24001m": false, "31": false} {
-			if got := skips(request); got != want {
+			if got := c.skipsFor(request); got != want {
 				t.Errorf("a request of %s beside 8 CPUs for 1 of 32 skips Filter: %t", request, got)
 			}
 		}
 		c.handle.nominated = []*v1.Pod{c.ordinary("nominated", "1")}
-		if skips("1") {
+		if c.skipsFor("1") {
 			t.Error("skips Filter beside a nominated pod")
 		}
 		c.handle.nominated = nil
 		c.pod("waiting", 8, requesting("1"))
 		c.settle()
-		if skips("1") {
-			t.Error("skips Filter while a pod that hides CPUs may be nominated for any node")
+		if !c.skipsFor("1") || c.skipsFor("31") {
+			t.Error("a pod that waits, and is nominated for no node, counts")
 		}
 	})
+}
+
+// An unbound pod hides CPUs on the node that it is nominated for. The framework knows the node first, the informer some
+// time later, and both may know of another node.
+func TestNominatedPodsThatHide(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.node("n2")
+		pod := c.pod("waiting", 8, requesting("1"))
+		expect := func(want bool, when string) {
+			t.Helper()
+			if got := c.skips(); got != want {
+				t.Errorf("%s: an ordinary pod skips Filter: %t, want %t", when, got, want)
+			}
+		}
+		expect(true, "before its first cycle")
+		c.filter(pod)
+		expect(true, "after a cycle without nomination")
+		c.filter(pod)
+		c.handle.nominees = map[string][]*v1.Pod{"n2": {pod}}
+		expect(false, "nominated in its last cycle")
+		expect(false, "and still")
+		c.update(pod, func(p *v1.Pod) { p.Status.NominatedNodeName = "n2" })
+		expect(false, "the informer shows the node")
+		c.filter(pod)
+		c.handle.nominees = map[string][]*v1.Pod{"n1": {pod}}
+		expect(false, "now for another node, and the informer is late")
+		c.handle.nominees = nil
+		expect(true, "nominated no more")
+		c.update(pod, func(p *v1.Pod) { p.Status.NominatedNodeName = "" })
+		expect(true, "as the informer shows")
+		c.handle.nominees = map[string][]*v1.Pod{"n1": {pod}}
+		c.update(pod, func(p *v1.Pod) { p.Status.NominatedNodeName = "n1" })
+		expect(false, "nominated by another program")
+		c.handle.nominees = nil
+		c.remove(pod)
+		expect(true, "gone")
+
+		plain := c.ordinary("plain", "1")
+		c.filter(plain)
+		c.handle.nominees = map[string][]*v1.Pod{"n1": {plain}}
+		expect(true, "a nominated pod that hides nothing")
+		c.update(plain, func(p *v1.Pod) {
+			requesting("1")(p)
+			p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: quantity("8")}
+			p.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: "true"}
+		})
+		expect(false, "it asks for CPUs now")
+		c.handle.nominees = nil
+		expect(true, "and is nominated no more")
+		c.filter(plain) // the object of the queue is that of before
+		c.handle.nominees = map[string][]*v1.Pod{"n2": {plain}}
+		expect(false, "nominated in a cycle with an older object")
+	})
+}
+
+// Where many nodes hide CPUs, an ordinary pod that has room on all of them still skips Filter.
+func TestManyHidingNodesKeepTheSkip(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		const nodes = 40
+		c.hidingNodes(nodes)
+		c.pod("waiting", 8, requesting("1"))
+		for request, want := range map[string]bool{"1": true, "24": true, "24001m": false, "31": false} {
+			if got := c.skipsFor(request); got != want {
+				t.Errorf("a request of %s beside 8 CPUs for 1 of 32 on %d nodes skips Filter: %t", request, nodes, got)
+			}
+		}
+		where := c.plugin.whereHidden(c.list())
+		if len(where.spots) != nodes {
+			t.Errorf("%d of %d nodes hide CPUs", len(where.spots), nodes)
+		}
+		if c.plugin.whereHidden(c.list()) != where {
+			t.Error("searched for again, although nothing changed")
+		}
+		c.handle.nominees = map[string][]*v1.Pod{"h7": {c.ordinary("nominated", "1")}}
+		if c.skipsFor("1") {
+			t.Error("skips Filter beside a nominated pod")
+		}
+		c.handle.nominees = nil
+		c.pod("more", 4, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = "h7" })
+		if c.skipsFor("24") || !c.skipsFor("20") {
+			t.Error("the node that changed counts as before")
+		}
+	})
+}
+
+// hidingNodes adds nodes of which each has a bound pod that hides 7 CPUs.
+func (c *cluster) hidingNodes(count int) {
+	c.t.Helper()
+	for i := range count {
+		name := fmt.Sprint("h", i)
+		c.node(name)
+		c.pod("on-"+name, 8, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = name })
+	}
+}
+
+// A pod that carries a QoS class without exclusive CPUs costs no more than a pod without: a node that changed reads none
+// of them again. Each pod that is read costs allocations.
+func TestLabelledPodsAreNotReadAgain(t *testing.T) {
+	allocations := map[string]float64{}
+	for _, class := range []string{"", "LS", "BE"} {
+		inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+			c.node("n1")
+			c.look()
+			info := c.handle.snapshot["n1"]
+			for range 100 {
+				pod := c.spec("o", 1, requesting("10m"))
+				pod.Annotations, pod.Spec.NodeName = nil, "n1"
+				if class != "" {
+					pod.Labels = map[string]string{v1alpha1.LabelQoSClass: class}
+				}
+				info.AddPodInfo(fakePod{pod: pod})
+			}
+			for name, pod := range map[string]*v1.Pod{"pinned": c.spec("a", 4), "ordinary": c.spec("o", 2, func(p *v1.Pod) { p.Annotations = nil })} {
+				state := newState()
+				c.plugin.PreFilter(c.ctx, state, pod, c.list())
+				allocations[name+class] = testing.AllocsPerRun(100, func() {
+					info.changed()
+					c.plugin.Filter(c.ctx, state, pod, info)
+				})
+				if got, plain := allocations[name+class], allocations[name]; got > plain {
+					t.Errorf("%s pod, a changed node with 100 pods of class %q: %v allocations, %v without the class", name, class, got, plain)
+				}
+			}
+			if n := len(c.plugin.core.nodes.find("n1").records); n > 0 {
+				t.Errorf("%d records of ordinary pods of class %q", n, class)
+			}
+		})
+	}
 }

@@ -32,7 +32,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	state.Write(stateKey, cy)
 	p.current.Store(cy)
-	if cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy)) {
+	skips := cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy, nodes))
+	p.core.hiding.begins(pod)
+	if skips {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	table := p.core.nodes.placesOf(nodes)
