@@ -255,7 +255,7 @@ func (s *status) take(seen *view.View) {
 		s.asked = seen.Obstacle != ""
 		for _, w := range seen.Workloads {
 			s.asked = s.asked || asks(w)
-			if w.Status == nil && w.Throttling != nil && w.Throttling.Throttled > 0 {
+			if w.Unmanaged() && w.Throttling.Throttled > 0 {
 				s.unmanaged = append(s.unmanaged, w)
 			}
 		}

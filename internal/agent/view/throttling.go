@@ -21,6 +21,10 @@ type Throttling struct {
 	BurstHelps bool `json:"burstWouldHelp"`
 }
 
+// Unmanaged reports whether the workload did not ask for burst although a quota may throttle it. Of these, a workload
+// without CPUs did not ask for anything.
+func (w *Workload) Unmanaged() bool { return w.Status == nil && w.Throttling != nil }
+
 // Counted is one sample of a group's counters, which count from the creation of the group.
 type Counted struct {
 	Limit              unit.CPUs

@@ -206,7 +206,7 @@ func stateOf(w *view.Workload, pools []capability.Pool) string {
 		return "refused"
 	case w.Status != nil:
 		return string(w.Status.State)
-	case h == nil && w.Throttling != nil:
+	case h == nil && w.Unmanaged():
 		return "unmanaged"
 	case h == nil || h.CPUs.IsEmpty():
 		return "-"
