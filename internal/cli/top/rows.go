@@ -84,9 +84,10 @@ func (s *screen) rows() []row {
 // continues reports whether a screen shows the next view of the listing, with the same workloads, holders and pools.
 func (l *listing) continues(s *screen) bool {
 	same := func(a, b view.Workload) bool { return a.Name == b.Name }
+	held := func(a, b view.CPU) bool { return a.Holder == b.Holder } // mostly, and then nothing needs to be sorted
 	return l.now != nil && l.now == s.before && l.order == s.order && l.filter == s.filter &&
 		slices.EqualFunc(l.now.Workloads, s.now.Workloads, same) && slices.Equal(l.now.Pools, s.now.Pools) &&
-		maps.Equal(l.holders, placesOf(holdersOf(s.now)))
+		(slices.EqualFunc(l.now.CPUs, s.now.CPUs, held) || maps.Equal(l.holders, placesOf(holdersOf(s.now))))
 }
 
 // begin makes all rows.
