@@ -131,7 +131,8 @@ func below(host *cgroup.Host, group string) ([]string, error) {
 	return above.Children(cgroup.CPU)
 }
 
-// missing reports whether a group or a file of it is not there.
+// missing reports whether a group or a file of it is not there. A group without the CPU controller has no quota either:
+// what throttles it is the quota of a group above, which counts that itself.
 func missing(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, cgroup.ErrNoKnob) || errors.Is(err, cgroup.ErrNoController)
 }
