@@ -127,7 +127,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 
 // checkGiven refuses an explicit 0, and arms that do not exist.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
-	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms), f.checkSaved(cmd))
+	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms, bench.AllArmNames(), bench.Unlimited), f.checkSaved(cmd))
 }
 
 // checkSaved refuses flags that have no effect with --cores-saved.
@@ -180,14 +180,14 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 }
 
 // checkArms refuses unknown arms, and a list without the arm of the comparison.
-func checkArms(arms []string) error {
+func checkArms(arms, allowed []string, reference string) error {
 	for _, name := range arms {
-		if !slices.Contains(bench.AllArmNames(), name) {
-			return usageError(fmt.Errorf("--arms %q: allowed: %s", name, strings.Join(bench.AllArmNames(), ", ")))
+		if !slices.Contains(allowed, name) {
+			return usageError(fmt.Errorf("--arms %q: allowed: %s", name, strings.Join(allowed, ", ")))
 		}
 	}
-	if !slices.Contains(arms, bench.Unlimited) {
-		return usageError(fmt.Errorf("--arms %s: %s is missing, which all are compared with", strings.Join(arms, ","), bench.Unlimited))
+	if !slices.Contains(arms, reference) {
+		return usageError(fmt.Errorf("--arms %s: %s is missing, which all are compared with", strings.Join(arms, ","), reference))
 	}
 	return nil
 }

@@ -25,14 +25,15 @@ func newBenchSchedule(g *globals) *cobra.Command {
 		Short: "What the plugin costs the scheduler, on a real API server",
 		Long: `Starts etcd, kube-apiserver and berth-scheduler, with nodes that are objects only,
 and measures how fast pending pods are bound: by the same program without the
-plugin, with it for pods that do not use it, and with it for pods that do. The
-arms take turns.
+plugin, with it for pods that do not use it (also beside a pod that hides CPUs, and
+with labels that the plugin reads), and with it for pods that do. The arms take turns.
 
 The programs are built with "go -C test/cluster run ./programs build" in Berth's
-source tree, which prints where they are. The full run takes about a quarter of an
-hour on two CPUs, and 2 GiB of memory. Interrupted, it prints what it has so far.`,
+source tree, which prints where they are. The full run takes about half an hour on
+two idle CPUs. Interrupted, it prints what it has so far.`,
 		Example: `  berth bench schedule --programs DIR --quick
-  berth bench schedule --programs DIR,DIR --nodes 1000,5000 --out out/schedule`,
+  berth bench schedule --programs DIR,DIR --nodes 1000,5000 --out out/schedule
+  berth bench schedule --programs DIR --nodes 10000 --arms 'without Berth,Berth pinned'`,
 		Args: noArgs,
 		RunE: benchmark(g, f.resolve, func(ctx context.Context, o bench.ScheduleOptions, machine bench.Machine, tell func(string)) (*bench.ScheduleReport, error) {
 			o.Machine, o.Progress = machine, tell
@@ -41,27 +42,28 @@ hour on two CPUs, and 2 GiB of memory. Interrupted, it prints what it has so far
 	}
 	o, flags := &f.options, cmd.Flags()
 	f.given = flags
-	flags.BoolVar(&o.Quick, "quick", false, "a minute instead of a quarter of an hour")
+	flags.BoolVar(&o.Quick, "quick", false, "two minutes instead of half an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw data, the logs and summary.json")
 	flags.StringSliceVar(&f.programs, "programs", nil, "`DIR`s that have etcd, kube-apiserver, berth-scheduler and benchschedule")
 	flags.IntSliceVar(&o.Nodes, "nodes", nil, "sizes of the cluster (default 1000,5000, quick 1000)")
-	flags.IntSliceVar(&o.Percentages, "percentages", nil, "values of percentageOfNodesToScore, 0 is its default (default 0,100, quick 0)")
-	flags.IntVar(&o.Pods, "pods", 0, "pods of one run (default 1000, quick 300)")
-	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions of every arm, best a multiple of 6 (default 6, quick 2)")
+	flags.IntSliceVar(&o.Percentages, "percentages", nil, "values of percentageOfNodesToScore, 0 is its default (default 0)")
+	flags.IntVar(&o.Pods, "pods", 0, "pods of one run (default 10000, quick 300)")
+	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions of every arm, best a multiple of the number of arms (default 5, quick 2)")
+	flags.StringSliceVar(&o.Arms, "arms", bench.ScheduleArms(), "the arms to run; each is compared with "+bench.ScheduleOff)
 	return cmd
 }
 
 func (f *benchScheduleFlags) resolve() (bench.ScheduleOptions, error) {
 	o := f.options
-	nodes, percentages, pods, reps := []int{1000, 5000}, []int{0, 100}, 1000, 6
+	nodes, pods, reps := []int{1000, 5000}, 10_000, 5
 	if o.Quick {
-		nodes, percentages, pods, reps = nodes[:1], percentages[:1], 300, 2
+		nodes, pods, reps = nodes[:1], 300, 2
 	}
 	if len(o.Nodes) == 0 {
 		o.Nodes = nodes
 	}
 	if len(o.Percentages) == 0 {
-		o.Percentages = percentages
+		o.Percentages = []int{0}
 	}
 	fillIn(f.given, "pods", &o.Pods, pods)
 	fillIn(f.given, "reps", &o.Repetitions, reps)
@@ -91,6 +93,7 @@ func (f *benchScheduleFlags) check(o bench.ScheduleOptions) error {
 			errs = append(errs, usageError(fmt.Errorf("--percentages %d: allowed: 0..100", p)))
 		}
 	}
+	errs = append(errs, checkArms(o.Arms, bench.ScheduleArms(), bench.ScheduleOff))
 	if o.Repetitions < 2 || o.Repetitions > 100 {
 		errs = append(errs, usageError(fmt.Errorf("--reps %d: allowed: 2..100", o.Repetitions)))
 	}

@@ -15,7 +15,7 @@ import (
 // scheduleRuns holds the runs and goals of a report of `berth bench schedule`.
 type scheduleRuns struct {
 	Runs []struct {
-		Pods                         int
+		Pods, Place                  int
 		Seconds, CPUSeconds, PeakMiB float64
 	}
 	Goals      []bench.Goal
@@ -58,24 +58,28 @@ func runSchedule(ctx context.Context, t *testing.T, o bench.ScheduleOptions) (r 
 }
 
 // TestBenchSchedule runs a tiny `berth bench schedule`. The benchmark itself checks that pinned pods got placements and
-// that the other pods got none.
+// that the other pods got none. In one arm a pod that hides CPUs gets its placement first.
 func TestBenchSchedule(t *testing.T) {
 	report, err := runSchedule(t.Context(), t, bench.ScheduleOptions{Percentages: []int{0, 100}, Options: bench.Options{Repetitions: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Runs) != 6 || report.Incomplete {
-		t.Fatalf("%d runs, want two percentages with three arms", len(report.Runs))
+	if len(report.Runs) != 10 || report.Incomplete {
+		t.Fatalf("%d runs, want two percentages with five arms", len(report.Runs))
 	}
-	computed := 0.0
+	computed, places := 0.0, map[int]int{}
 	for _, run := range report.Runs {
 		if run.Pods != 36 || run.Seconds <= 0 || run.PeakMiB < 10 {
 			t.Errorf("run %+v", run)
 		}
 		computed += run.CPUSeconds
+		places[run.Place]++
 	}
 	if computed <= 0 { // A run may end within one tick of the kernel's CPU accounting.
 		t.Error("no scheduler has computed anything")
+	}
+	if len(places) != 5 {
+		t.Errorf("the arms are at the places %v", places)
 	}
 	for _, goal := range report.Goals {
 		if goal.Verdict != bench.Open {

@@ -16,8 +16,24 @@ import (
 	"github.com/berth-project/berth/internal/linux/process"
 )
 
-// ScheduleOptions configures bench schedule. Repetitions that are multiples of six balance the orders of the arms. The program that measures reads the options as JSON from its standard
-// input.
+// The arms of bench schedule. All run the same program with the same flags.
+const (
+	ScheduleOff      = "without Berth"
+	ScheduleOrdinary = "Berth ordinary"
+	// ScheduleHiding has one bound pod with more exclusive CPUs than it requests, and ordinary pods.
+	ScheduleHiding = "Berth beside a hiding pod"
+	// ScheduleLabelled has ordinary pods with a label that Berth reads.
+	ScheduleLabelled = "Berth with LS labels"
+	SchedulePinned   = "Berth pinned"
+)
+
+// ScheduleArms lists the arms of bench schedule in the order of its table.
+func ScheduleArms() []string {
+	return []string{ScheduleOff, ScheduleOrdinary, ScheduleHiding, ScheduleLabelled, SchedulePinned}
+}
+
+// ScheduleOptions configures bench schedule. The program that measures reads the options as JSON from its standard
+// input. As many repetitions as arms have each arm once at each place of the order.
 type ScheduleOptions struct {
 	Options
 
@@ -28,6 +44,8 @@ type ScheduleOptions struct {
 	Percentages []int
 	// Pods is the number of pods of one run, with 4 CPUs each.
 	Pods int
+	// Arms are the arms to run, with ScheduleOff; empty means all.
+	Arms []string
 }
 
 // SchedulePrograms are the programs that bench schedule starts.

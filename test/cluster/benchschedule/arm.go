@@ -19,6 +19,15 @@ import (
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
+// The arms, by short names.
+const (
+	armOff      = bench.ScheduleOff
+	armOrdinary = bench.ScheduleOrdinary
+	armHiding   = bench.ScheduleHiding
+	armLabelled = bench.ScheduleLabelled
+	armPinned   = bench.SchedulePinned
+)
+
 // warmShare is the divisor for the number of pods that are bound before the clock starts: one pod in ten.
 const warmShare = 10
 
@@ -70,11 +79,19 @@ func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
 // run measures one arm. Pods wait, then the scheduler starts, and the clock runs from the first tenth of bound pods to
 // the last pod.
 func (c *cluster) run(ctx context.Context, a scheduleArm) (run Run, err error) {
-	if err := c.putPods(ctx, a.pods, a.pinned()); err != nil {
+	if err := c.compact(ctx); err != nil {
 		return run, err
 	}
 	defer func() { err = errors.Join(err, c.removePods(ctx)) }()
-	bound, err := c.watchBound(ctx)
+	if a.name == armHiding {
+		if err := c.bindHiding(ctx, a); err != nil {
+			return run, fmt.Errorf("hiding pod: %w", err)
+		}
+	}
+	if err := c.putPods(ctx, a.pods, a.pod()); err != nil {
+		return run, err
+	}
+	bound, err := c.watchBound(ctx, scheduleNamespace)
 	if err != nil {
 		return run, err
 	}
@@ -87,7 +104,53 @@ func (c *cluster) run(ctx context.Context, a scheduleArm) (run Run, err error) {
 	if run, err = c.measure(ctx, a, bound, scheduler); err != nil {
 		return run, err
 	}
-	return run, c.checkPlaced(ctx, a)
+	want := 0
+	if a.pinned() {
+		want = a.pods
+	}
+	return run, c.checkPlaced(ctx, scheduleNamespace, want)
+}
+
+// pod returns the pods of an arm, without a name. They differ only in the keys that Berth reads.
+func (a scheduleArm) pod() *v1.Pod {
+	pod := podOf(podCPUs, podCPUs)
+	switch a.name {
+	case armPinned:
+		pod.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: v1alpha1.CPUSetSchedulerOn}
+	case armLabelled:
+		pod.Labels = map[string]string{v1alpha1.LabelQoSClass: string(v1alpha1.QoSLS)}
+	}
+	return pod
+}
+
+// hidingPod returns a pod with exclusive CPUs that requests fewer CPUs than it gets. It hides CPUs from a scheduler that
+// only adds requests.
+func hidingPod() *v1.Pod {
+	pod := podOf(1, podCPUs)
+	pod.Name = "go-demo"
+	pod.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: v1alpha1.CPUSetSchedulerOn}
+	return pod
+}
+
+// bindHiding has the scheduler of an arm bind the pod that hides CPUs.
+func (c *cluster) bindHiding(ctx context.Context, a scheduleArm) (err error) {
+	if _, err := c.client.CoreV1().Pods(hidingNamespace).Create(ctx, hidingPod(), metav1.CreateOptions{}); err != nil {
+		return err // The caller names the pod.
+	}
+	bound, err := c.watchBound(ctx, hidingNamespace)
+	if err != nil {
+		return err
+	}
+	defer bound.stop()
+	scheduler, err := c.start(a)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scheduler.Kill()) }()
+	if err := bound.await(ctx, scheduler, 1); err != nil {
+		return err
+	}
+	return c.checkPlaced(ctx, hidingNamespace, 1)
 }
 
 // start starts the scheduler of an arm.
@@ -133,10 +196,10 @@ func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch,
 	return run, err
 }
 
-// checkPlaced fails a run that did not measure its scenario: pinned pods must have placements, and other pods must have
-// none.
-func (c *cluster) checkPlaced(ctx context.Context, a scheduleArm) error {
-	pods, err := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace).
+// checkPlaced fails a run that did not measure its scenario: all pods of a namespace that asked for it must have
+// placements, and other pods must have none.
+func (c *cluster) checkPlaced(ctx context.Context, namespace string, want int) error {
+	pods, err := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace).
 		List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
@@ -146,10 +209,6 @@ func (c *cluster) checkPlaced(ctx context.Context, a scheduleArm) error {
 		if p.Annotations[v1alpha1.AnnotationPlacement] != "" {
 			placed++
 		}
-	}
-	want := 0
-	if a.pinned() {
-		want = a.pods
 	}
 	if placed != want {
 		return fmt.Errorf("%w: %d of %d pods have a placement, want %d", ErrSchedule, placed, len(pods.Items), want)

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 	coordination "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/deploy"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/apiclient"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/test/cluster/controlplane"
 )
@@ -26,12 +29,15 @@ import (
 const (
 	// podCPUs is the CPU request and limit of every pod.
 	podCPUs = 4
-	// scheduleNamespace holds the pods.
+	// scheduleNamespace holds the pods, hidingNamespace the pod that hides CPUs.
 	scheduleNamespace = "bench"
+	hidingNamespace   = "bench-hiding"
 	// writers is the number of concurrent requests that create objects.
 	writers = 32
-	// leaseLife is the duration of the agents' Leases. It is longer than a run, because no agent renews them.
-	leaseLife = 24 * time.Hour
+	// renewers is the number of concurrent requests that renew Leases.
+	renewers = 8
+	// leaseSeconds is the duration of the agents' Leases.
+	leaseSeconds = 150
 )
 
 // cluster is a control plane whose nodes are objects without machines.
@@ -41,6 +47,8 @@ type cluster struct {
 	client    kubernetes.Interface
 	dynamic   dynamic.Interface
 	metadata  metadata.Interface
+	// leases are the Leases of the agents, by the number of the node.
+	leases []*coordination.Lease
 }
 
 func newCluster(plane *controlplane.ControlPlane, scheduler string) (*cluster, error) {
@@ -70,15 +78,17 @@ func (c *cluster) install(ctx context.Context, nodes int) error {
 	if err := c.plane.Apply(ctx, definitions...); err != nil {
 		return fmt.Errorf("definitions: %w", err)
 	}
-	for _, name := range []string{scheduleNamespace, v1alpha1.DefaultLeaseNamespace} {
+	for _, name := range []string{scheduleNamespace, hidingNamespace, v1alpha1.DefaultLeaseNamespace} {
 		namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := c.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("namespace %s: %w", name, err)
 		}
 	}
 	machine := bench.GeneratedMachines()[0].Topology
-	return each(ctx, nodes, func(ctx context.Context, i int) error {
-		return c.putNode(ctx, fmt.Sprintf("node-%05d", i), machine)
+	c.leases = make([]*coordination.Lease, nodes)
+	return each(ctx, nodes, func(ctx context.Context, i int) (err error) {
+		c.leases[i], err = c.putNode(ctx, fmt.Sprintf("node-%05d", i), machine)
+		return err
 	})
 }
 
@@ -95,7 +105,8 @@ func each(ctx context.Context, n int, f func(context.Context, int) error) error 
 	return group.Wait() // The error of f.
 }
 
-func (c *cluster) putNode(ctx context.Context, name string, machine *topology.Topology) error {
+// putNode creates a node with the objects of its agent, and returns the agent's Lease.
+func (c *cluster) putNode(ctx context.Context, name string, machine *topology.Topology) (*coordination.Lease, error) {
 	capacity := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewQuantity(int64(machine.Online.Size()), resource.DecimalSI),
 		v1.ResourceMemory: resource.MustParse("1Ti"),
@@ -109,21 +120,71 @@ func (c *cluster) putNode(ctx context.Context, name string, machine *topology.To
 		},
 	}
 	if _, err := c.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("node %s: %w", name, err)
+		return nil, fmt.Errorf("node %s: %w", name, err)
 	}
 	if err := c.putTopology(ctx, name, machine); err != nil {
-		return fmt.Errorf("topology of %s: %w", name, err)
+		return nil, fmt.Errorf("topology of %s: %w", name, err)
 	}
-	until := metav1.NewMicroTime(time.Now().Add(leaseLife))
-	life := int32(leaseLife / time.Second)
+	now, life := metav1.NowMicro(), int32(leaseSeconds)
 	lease := &coordination.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.DefaultLeaseNamespace},
-		Spec:       coordination.LeaseSpec{HolderIdentity: &name, RenewTime: &until, LeaseDurationSeconds: &life},
+		Spec:       coordination.LeaseSpec{HolderIdentity: &name, RenewTime: &now, LeaseDurationSeconds: &life},
 	}
-	if _, err := c.client.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("lease of %s: %w", name, err)
+	lease, err := c.client.CoordinationV1().Leases(lease.Namespace).Create(ctx, lease, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("lease of %s: %w", name, err)
 	}
-	return nil
+	return lease, nil
+}
+
+// renewLeases renews the Leases of all agents until ctx ends, each as often as its agent would. The renewals are
+// spread evenly over that time.
+func (c *cluster) renewLeases(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for w := range renewers {
+		group.Go(func() error {
+			mine := (len(c.leases) - w + renewers - 1) / renewers
+			if mine <= 0 {
+				return nil
+			}
+			pause := apiclient.LeaseRenewed / time.Duration(mine)
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pause * time.Duration(w) / renewers): // not all renewers at once
+			}
+			return c.renewEvery(ctx, w, pause)
+		})
+	}
+	return group.Wait() // The error of renewEvery.
+}
+
+// renewEvery renews the Leases of one of the renewers in turn, until ctx ends.
+func (c *cluster) renewEvery(ctx context.Context, first int, pause time.Duration) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for i := first; ; i += renewers {
+		if i >= len(c.leases) {
+			i = first
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		lease := c.leases[i].DeepCopy()
+		now := metav1.NowMicro()
+		lease.Spec.RenewTime = &now
+		renewed, err := c.client.CoordinationV1().Leases(lease.Namespace).Update(ctx, lease, metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			c.leases[i] = renewed
+		case ctx.Err() != nil:
+			return nil // The end interrupted this renewal.
+		default:
+			return fmt.Errorf("lease of %s: %w", lease.Name, err)
+		}
+	}
 }
 
 // putTopology creates the NodeTopology that the node's agent would create: first the object, then its status.
@@ -160,29 +221,30 @@ func (c *cluster) putTopology(ctx context.Context, name string, machine *topolog
 	return nil
 }
 
-// putPods creates pending pods; pinned pods ask for exclusive CPUs.
-func (c *cluster) putPods(ctx context.Context, n int, pinned bool) error {
-	resources := v1.ResourceList{
-		v1.ResourceCPU:    *resource.NewQuantity(podCPUs, resource.DecimalSI),
-		v1.ResourceMemory: resource.MustParse("4Gi"),
-	}
-	annotations := map[string]string{}
-	if pinned {
-		annotations[v1alpha1.AnnotationCPUSetScheduler] = v1alpha1.CPUSetSchedulerOn
+// podOf returns a pod with so many CPUs.
+func podOf(request, limit int64) *v1.Pod {
+	list := func(cpus int64) v1.ResourceList {
+		return v1.ResourceList{
+			v1.ResourceCPU:    *resource.NewQuantity(cpus, resource.DecimalSI),
+			v1.ResourceMemory: resource.MustParse("4Gi"),
+		}
 	}
 	noGrace := int64(0)
+	return &v1.Pod{Spec: v1.PodSpec{
+		TerminationGracePeriodSeconds: &noGrace,
+		Containers: []v1.Container{{
+			Name: "main", Image: "bench",
+			Resources: v1.ResourceRequirements{Requests: list(request), Limits: list(limit)},
+		}},
+	}}
+}
+
+// putPods creates pending pods.
+func (c *cluster) putPods(ctx context.Context, n int, like *v1.Pod) error {
 	pods := c.client.CoreV1().Pods(scheduleNamespace)
 	return each(ctx, n, func(ctx context.Context, i int) error {
-		pod := &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%06d", i), Annotations: annotations},
-			Spec: v1.PodSpec{
-				TerminationGracePeriodSeconds: &noGrace,
-				Containers: []v1.Container{{
-					Name: "main", Image: "bench",
-					Resources: v1.ResourceRequirements{Requests: resources, Limits: resources},
-				}},
-			},
-		}
+		pod := like.DeepCopy()
+		pod.Name = fmt.Sprintf("pod-%06d", i)
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("pod %d: %w", i, err)
 		}
@@ -192,7 +254,11 @@ func (c *cluster) putPods(ctx context.Context, n int, pinned bool) error {
 
 // removePods deletes all pods and waits until they are gone.
 func (c *cluster) removePods(ctx context.Context) error {
-	pods := c.client.CoreV1().Pods(scheduleNamespace)
+	return errors.Join(c.removeFrom(ctx, scheduleNamespace), c.removeFrom(ctx, hidingNamespace))
+}
+
+func (c *cluster) removeFrom(ctx context.Context, namespace string) error {
+	pods := c.client.CoreV1().Pods(namespace)
 	for {
 		err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{})
 		if err != nil {
@@ -206,4 +272,21 @@ func (c *cluster) removePods(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// compact removes the history of the store, so that no run carries the objects of the runs before.
+func (c *cluster) compact(ctx context.Context) error {
+	store, err := clientv3.New(clientv3.Config{Endpoints: []string{c.plane.Etcd()}})
+	if err != nil {
+		return fmt.Errorf("client of etcd: %w", err)
+	}
+	defer func() { _ = store.Close() }() // The compaction is done.
+	now, err := store.Get(ctx, "/none", clientv3.WithCountOnly())
+	if err != nil {
+		return fmt.Errorf("revision of etcd: %w", err)
+	}
+	if _, err := store.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical()); err != nil {
+		return fmt.Errorf("compact etcd: %w", err)
+	}
+	return nil
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/internal/node/apiclient"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/test/cluster/controlplane"
@@ -35,11 +38,14 @@ type Report struct {
 
 // Setup describes the load and the repetitions.
 type Setup struct {
-	Pods        int  `json:"pods"`
-	PodCPUs     int  `json:"podCPUs"`
-	Repetitions int  `json:"repetitions"`
-	QPS         int  `json:"clientQPS"`
-	Quick       bool `json:"quick"`
+	Arms        []string `json:"arms"`
+	Pods        int      `json:"pods"`
+	PodCPUs     int      `json:"podCPUs"`
+	Repetitions int      `json:"repetitions"`
+	QPS         int      `json:"clientQPS"`
+	// LeaseSeconds is the time between two renewals of one agent's Lease.
+	LeaseSeconds int  `json:"leaseSeconds"`
+	Quick        bool `json:"quick"`
 }
 
 // Run is one arm of one repetition.
@@ -48,6 +54,8 @@ type Run struct {
 	Percentage int    `json:"percentageOfNodesToScore"`
 	Repetition int    `json:"repetition"`
 	Arm        string `json:"arm"`
+	// Place is the place of the arm in the order of its repetition, from 0.
+	Place int `json:"place"`
 	// Pods is the number of pods bound in Seconds, during which the scheduler used CPUSeconds. It excludes the first
 	// tenth of the pods, which warm the scheduler's caches.
 	Pods       int     `json:"pods"`
@@ -73,25 +81,30 @@ type Ratio struct {
 	Ratio       *load.Ratio `json:"ratio"`
 }
 
-// The arms. All run the same program with the same flags. Their pods differ only in the annotation that asks for
-// exclusive CPUs.
-const (
-	armOff      = "without Berth"
-	armOrdinary = "Berth ordinary"
-	armPinned   = "Berth pinned"
-)
+// arms returns the arms to run, in the order of the table.
+func (o measurement) arms() []string {
+	return slices.DeleteFunc(bench.ScheduleArms(), func(arm string) bool {
+		return len(o.Arms) > 0 && !slices.Contains(o.Arms, arm)
+	})
+}
 
-// allArms lists the arms in the order of the table.
-func allArms() []string { return []string{armOff, armOrdinary, armPinned} }
-
-// scheduleOrder returns the order of the arms in a repetition. In six repetitions each arm is twice at each place, and
-// follows each other arm equally often.
-func scheduleOrder(repetition int) []string {
-	arms := allArms()
-	if n := len(arms); repetition/n%2 == 1 {
-		slices.Reverse(arms)
+// scheduleOrder returns the order of the arms in a repetition: a row of a Latin square. In n repetitions of n arms each
+// arm is once at each place. In n repetitions, or 2n if n is odd, each arm also follows each other arm equally often
+// (the design of Williams).
+func scheduleOrder(arms []string, repetition int) []string {
+	n := len(arms)
+	order := make([]string, n)
+	for i := range order {
+		at := (i + 1) / 2 // 0, 1, n-1, 2, n-2 and so on.
+		if i%2 == 0 {
+			at = n - at
+		}
+		order[i] = arms[(at+repetition)%n]
 	}
-	return slices.Concat(arms[repetition%len(arms):], arms[:repetition%len(arms)])
+	if n%2 == 1 && repetition/n%2 == 1 {
+		slices.Reverse(order)
+	}
+	return order
 }
 
 // scheduleQPS is the client-side limit of requests per second, and the burst, of the scheduler and of this program.
@@ -109,7 +122,8 @@ func (o measurement) run(ctx context.Context) (_ *Report, err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	r := &Report{Machine: o.Machine, Setup: Setup{
-		Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS, Quick: o.Quick,
+		Arms: o.arms(), Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS,
+		LeaseSeconds: int(apiclient.LeaseRenewed.Seconds()), Quick: o.Quick,
 	}}
 	for _, nodes := range o.Nodes {
 		var runs []Run
@@ -137,15 +151,14 @@ func (o measurement) conclude(r *Report) {
 
 // runs returns the total number of runs.
 func (o measurement) runs() int {
-	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(allArms())
+	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(o.arms())
 }
 
 // cluster measures one cluster size. With an error it returns the finished runs.
 func (o measurement) cluster(ctx context.Context, dir string, nodes int) (runs []Run, err error) {
 	o.Progress(fmt.Sprintf("control plane with %d nodes", nodes))
-	// Events of finished runs would fill the store.
 	programs := controlplane.Programs{Etcd: o.Programs.Etcd, APIServer: o.Programs.APIServer}
-	plane, err := controlplane.Start(ctx, dir, programs, "--event-ttl=1m")
+	plane, err := controlplane.Start(ctx, dir, programs, quietFlags()...)
 	if err != nil {
 		return nil, fmt.Errorf("bench schedule: %w", err)
 	}
@@ -157,20 +170,45 @@ func (o measurement) cluster(ctx context.Context, dir string, nodes int) (runs [
 	if err := c.install(ctx, nodes); err != nil {
 		return nil, err
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	leasing, stop := context.WithCancel(ctx)
+	group.Go(func() error { return c.renewLeases(leasing) })
+	group.Go(func() (err error) {
+		defer stop()
+		runs, err = o.turns(ctx, c)
+		return err
+	})
+	err = group.Wait()
+	return runs, err
+}
+
+// turns runs the arms in turns. With an error it returns the finished runs.
+func (o measurement) turns(ctx context.Context, c *cluster) (runs []Run, err error) {
+	nodes := len(c.leases)
+	o.Progress(fmt.Sprintf("%d nodes, warm-up", nodes))
+	if _, err := c.run(ctx, scheduleArm{name: armOff, pods: max(1, o.Pods/warmShare)}); err != nil {
+		return nil, fmt.Errorf("warm-up: %w", err)
+	}
 	for _, percentage := range o.Percentages {
 		for repetition := range o.Repetitions {
-			for _, arm := range scheduleOrder(repetition) {
+			for place, arm := range scheduleOrder(o.arms(), repetition) {
 				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
 				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
 				if err != nil {
 					return runs, fmt.Errorf("arm %s: %w", arm, err)
 				}
-				run.Nodes, run.Repetition = nodes, repetition
+				run.Nodes, run.Repetition, run.Place = nodes, repetition, place
 				runs = append(runs, run)
 			}
 		}
 	}
 	return runs, nil
+}
+
+// quietFlags are flags of the API server that keep the work of one run out of the next. No event expires, and the
+// program itself compacts the store between runs. Pods are deleted by several workers.
+func quietFlags() []string {
+	return []string{"--event-ttl=24h", "--etcd-compaction-interval=0", "--delete-collection-workers=16"}
 }
 
 // clean removes all files of an ended control plane except the logs and configurations.
@@ -197,16 +235,16 @@ func (o measurement) notes(runs []Run) []string {
 		notes = append(notes, fmt.Sprintf("ended early: %d of %d runs were finished, and only these count", len(runs), o.runs()))
 	}
 	if o.Quick {
-		notes = append(notes, "quick: fewer pods and repetitions than a bench.VerdictOf needs")
+		notes = append(notes, "quick: fewer pods and repetitions than a verdict needs")
 	}
 	return notes
 }
 
 func (o measurement) writeRuns(runs []Run) error {
-	rows := [][]string{{"nodes", "percentage", "repetition", "arm", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
+	rows := [][]string{{"nodes", "percentage", "repetition", "place", "arm", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
 	for _, r := range runs {
 		rows = append(rows, []string{
-			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), r.Arm, strconv.Itoa(r.Pods),
+			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), strconv.Itoa(r.Place), r.Arm, strconv.Itoa(r.Pods),
 			strconv.FormatFloat(r.Seconds, 'f', 6, 64), strconv.FormatFloat(r.CPUSeconds, 'f', 6, 64),
 			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64), strconv.Itoa(r.Reopened),
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,16 +33,19 @@ func golden(t *testing.T, name string, got []byte) {
 func scheduleReport() *Report {
 	r := &Report{
 		Machine: bench.Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"},
-		Setup:   Setup{Pods: 2000, PodCPUs: 4, Repetitions: 6, QPS: 5000},
+		Setup:   Setup{Pods: 10_000, PodCPUs: 4, Repetitions: 5, QPS: 5000, LeaseSeconds: 60},
 		Notes:   []string{"a note"},
 	}
-	for _, percentage := range []int{0, 100} {
-		for repetition := range 6 {
-			for i, arm := range allArms() {
-				slower := 1 + 0.06*float64(i)
+	for _, s := range []scenario{{1000, 0}, {1000, 100}, {10_000, 0}} {
+		for repetition := range 5 {
+			for i, arm := range bench.ScheduleArms() {
+				slower := 1 + 0.02*float64(i)
+				if arm == armPinned {
+					slower = 0.8
+				}
 				r.Runs = append(r.Runs, Run{
-					Nodes: 1000, Percentage: percentage, Repetition: repetition, Arm: arm,
-					Pods: 1800, Seconds: 6 * slower, CPUSeconds: 4 * slower, PeakMiB: 150,
+					Nodes: s.nodes, Percentage: s.percentage, Repetition: repetition, Arm: arm,
+					Pods: 9000, Seconds: 30 * slower, CPUSeconds: 20 * slower * (1 + 0.1*float64(repetition)), PeakMiB: 150,
 				})
 			}
 		}
@@ -66,40 +70,75 @@ func TestScheduleGoals(t *testing.T) {
 		}
 		return list
 	}
+	const met, missed = bench.Met, bench.Missed
 	r := scheduleReport()
-	// Each percentage: ordinary pods by time and by CPU (0.943), pinned (0.893).
-	want := []bench.Verdict{bench.Missed, bench.Missed, bench.Missed, bench.Missed, bench.Missed, bench.Missed, bench.Missed, bench.Missed}
+	// Each scenario: ordinary pods (2 % slower), beside a hiding pod (4 %), with labels (6 %), each by time and by CPU. Pinned
+	// pods (20 % faster) count with the default percentage; with 10,000 nodes their CPU time counts instead.
+	want := []bench.Verdict{
+		met, met, missed, missed, missed, missed, met, met,
+		met, met, missed, missed, missed, missed,
+		met, met, missed, missed, missed, missed, met,
+	}
 	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
-		t.Errorf("6 %% slower (-want +got):\n%s", diff)
+		t.Errorf("2 %% slower each (-want +got):\n%s", diff)
 	}
 	for i := range r.Comparisons {
-		r.Comparisons[i].Ratio = &load.Ratio{Estimate: 0.97, Low: 0.92, High: 1.01}
+		r.Comparisons[i].Ratio = &load.Ratio{Estimate: 1.3, Low: 1.19, High: 1.4}
 	}
-	want = []bench.Verdict{bench.Missed, bench.Missed, bench.Met, bench.Met, bench.Missed, bench.Missed, bench.Met, bench.Met}
+	for i := range r.Runs { // from 4.1 ms a pod to 5.8, on average 4.9
+		r.Runs[i].CPUSeconds = 37 * (1 + 0.1*float64(r.Runs[i].Repetition))
+	}
+	want = []bench.Verdict{
+		met, met, met, met, met, met, missed, missed,
+		met, met, met, met, met, met,
+		met, met, met, met, met, met, missed,
+	}
 	if diff := cmp.Diff(want, verdicts(r)); diff != "" {
-		t.Errorf("judged by the lower end (-want +got):\n%s", diff)
+		t.Errorf("judged by the ends of the intervals (-want +got):\n%s", diff)
 	}
-	r.Comparisons[0].Repetitions = 2
+	r.Comparisons[0].Repetitions = 3
 	if diff := cmp.Diff([]bench.Verdict{bench.Open}, verdicts(r)[:1]); diff != "" {
-		t.Errorf("two repetitions (-want +got):\n%s", diff)
+		t.Errorf("three repetitions (-want +got):\n%s", diff)
+	}
+	r.Setup.Pods = 9_999
+	for _, verdict := range verdicts(r) {
+		if verdict != bench.Open {
+			t.Errorf("too few pods a run: %s", verdict)
+		}
+	}
+}
+
+// TestMillisPerPod checks the CPU time a pod by figures computed by hand: the runs took 2 ms and 4 ms a pod. The
+// interval is Student's t with one degree of freedom, 12.7062, of the logarithm.
+func TestMillisPerPod(t *testing.T) {
+	got := millisPerPod([]Run{{Pods: 1000, CPUSeconds: 2}, {Pods: 1000, CPUSeconds: 4}})
+	if got == nil || math.Abs(got.Estimate-3) > 1e-9 {
+		t.Fatalf("got %+v, want 3 ms", got)
+	}
+	// The effects are 2*(2/6-1/2) and 2*(4/6-1/2), their standard error 1/3.
+	if width := math.Exp(12.7062 / 3); math.Abs(got.High-3*width) > 1e-6*width || math.Abs(got.Low-3/width) > 1e-6 {
+		t.Errorf("got %+v, want 3 ms divided and multiplied by %g", got, width)
+	}
+	if one := millisPerPod([]Run{{Pods: 1000, CPUSeconds: 2}}); one != nil {
+		t.Errorf("one run has the interval %+v", one)
 	}
 }
 
 // TestSchedulePartial checks that an interrupted benchmark reports its finished runs, and compares arms over the
 // repetitions that have both.
 func TestSchedulePartial(t *testing.T) {
-	o := measurement{Nodes: []int{1000, 5000}, Percentages: []int{0}, Options: bench.Options{Repetitions: 6}}
+	o := measurement{Nodes: []int{1000, 5000}, Percentages: []int{0}, Options: bench.Options{Repetitions: 5}}
 	r := &Report{Machine: bench.Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"}, Setup: Setup{
-		Pods: 1000, PodCPUs: 4, Repetitions: 6, QPS: 5000,
+		Pods: 1000, PodCPUs: 4, Repetitions: 5, QPS: 5000, LeaseSeconds: 60,
 	}}
 	for repetition := range 3 {
-		for _, arm := range scheduleOrder(repetition) {
+		for _, arm := range scheduleOrder(o.arms(), repetition) {
 			r.Runs = append(r.Runs, Run{
 				Nodes: 1000, Repetition: repetition, Arm: arm, Pods: 900, Seconds: 2, CPUSeconds: 1, PeakMiB: 150,
 			})
 		}
 	}
-	r.Runs = r.Runs[:len(r.Runs)-2] // the third repetition has only pinned pods
+	r.Runs = r.Runs[:len(r.Runs)-4] // the third repetition has only pods beside a hiding pod
 	o.conclude(r)
 	for _, c := range r.Comparisons {
 		if c.Repetitions != 2 || c.Ratio == nil || c.Ratio.Estimate != 1 {
@@ -114,9 +153,9 @@ func TestSchedulePartial(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "schedule-partial.txt", out.Bytes())
-	r.Runs = r.Runs[:1]
+	r.Runs = r.Runs[:2]
 	if o.conclude(r); r.Comparisons[0].Ratio != nil || r.Goals[0].Verdict != bench.Open {
-		t.Errorf("one run: %+v, %+v", r.Comparisons[0], r.Goals[0])
+		t.Errorf("one pair: %+v, %+v", r.Comparisons[0], r.Goals[0])
 	}
 	if full := scheduleReport(); full.Incomplete {
 		t.Error("a full report is incomplete")
@@ -138,26 +177,75 @@ func TestScheduleInterrupted(t *testing.T) {
 	}
 }
 
+// TestScheduleOrder: in n repetitions of n arms each arm is once at each place, and over the whole design each arm
+// follows each other arm equally often.
 func TestScheduleOrder(t *testing.T) {
-	places, follows := map[string]int{}, map[string]int{}
-	for repetition := range 6 {
-		order := scheduleOrder(repetition)
-		for i, arm := range order {
-			places[fmt.Sprint(i, arm)]++
-			if i > 0 {
-				follows[order[i-1]+", "+arm]++
+	for n := 2; n <= len(bench.ScheduleArms()); n++ {
+		arms := bench.ScheduleArms()[:n]
+		for _, squares := range []int{1, 2} {
+			places, follows := map[string]int{}, map[string]int{}
+			for repetition := range squares * n {
+				order := scheduleOrder(arms, repetition)
+				for i, arm := range order {
+					places[fmt.Sprint(i, arm)]++
+					if i > 0 {
+						follows[order[i-1]+", "+arm]++
+					}
+				}
+			}
+			if len(places) != n*n {
+				t.Errorf("%d arms: places %v", n, places)
+			}
+			for place, times := range places {
+				if times != squares {
+					t.Errorf("%d arms, %d squares: place %s: %d times", n, squares, place, times)
+				}
+			}
+			if squares == 1 && n%2 == 1 {
+				continue // an odd number of arms needs the mirrored square
+			}
+			if len(follows) != n*(n-1) {
+				t.Errorf("%d arms: successors %v", n, follows)
+			}
+			for which, times := range follows {
+				if times != squares {
+					t.Errorf("%d arms, %d squares: successors %s: %d times", n, squares, which, times)
+				}
 			}
 		}
 	}
-	for what, counts := range map[string]map[string]int{"place": places, "successor": follows} {
-		for which, n := range counts {
-			if n != 2 {
-				t.Errorf("%s %s: %d times, want 2", what, which, n)
-			}
+}
+
+// TestScheduleArms checks which pods each arm has.
+func TestScheduleArms(t *testing.T) {
+	for _, test := range []struct {
+		arm           string
+		berth, pinned bool
+		labels, keys  map[string]string
+	}{
+		{arm: armOff},
+		{arm: armOrdinary, berth: true},
+		{arm: armHiding, berth: true},
+		{arm: armLabelled, berth: true, labels: map[string]string{"koordinator.sh/qosClass": "LS"}},
+		{arm: armPinned, berth: true, pinned: true, keys: map[string]string{"cpuset-scheduler": "true"}},
+	} {
+		a := scheduleArm{name: test.arm}
+		pod := a.pod()
+		if a.berth() != test.berth || a.pinned() != test.pinned {
+			t.Errorf("%s: berth %t, pinned %t", test.arm, a.berth(), a.pinned())
+		}
+		if diff := cmp.Diff([]map[string]string{test.labels, test.keys}, []map[string]string{pod.Labels, pod.Annotations}); diff != "" {
+			t.Errorf("%s: labels and annotations (-want +got):\n%s", test.arm, diff)
 		}
 	}
-	if len(places) != 9 || len(follows) != 6 {
-		t.Errorf("places %v, successors %v", places, follows)
+	hiding := hidingPod()
+	wants := hiding.Spec.Containers[0].Resources
+	if wants.Requests.Cpu().Value() != 1 || wants.Limits.Cpu().Value() != 4 || hiding.Annotations["cpuset-scheduler"] != "true" {
+		t.Errorf("the hiding pod has %+v, %v", wants, hiding.Annotations)
+	}
+	o := measurement{Arms: []string{armPinned, armOff}}
+	if diff := cmp.Diff([]string{armOff, armPinned}, o.arms()); diff != "" {
+		t.Errorf("chosen arms (-want +got):\n%s", diff)
 	}
 }
 

@@ -20,25 +20,25 @@ import (
 const (
 	// bindLimit is how long a run waits for the next bound pod before it fails.
 	bindLimit = 2 * time.Minute
-	// reopenLimit is how often the watch of one run may end early. An API server that is short of CPU ends watches that
-	// it cannot serve in time.
+	// reopenLimit is how often the watch of one run may end early without a new bound pod in between. An API server that
+	// is short of CPU ends watches that it cannot serve in time.
 	reopenLimit = 20
 )
 
-// boundWatch watches the metadata of unbound pods. A bound pod leaves this watch as deleted. The program never decodes
-// whole pods here, because it shares the CPUs with the measured scheduler.
+// boundWatch watches the metadata of bound pods. A bound pod enters this watch as added. The program never decodes whole
+// pods here, because it shares the CPUs with the measured scheduler.
 type boundWatch struct {
 	pods    metadata.ResourceInterface
 	version string
 	open    watch.Interface
-	// reopened counts watches that ended early; cause is the error of the last.
-	reopened int
-	cause    error
+	// reopened counts watches that ended early, futile those since the last bound pod; cause is the error of the last.
+	reopened, futile int
+	cause            error
 }
 
-func (c *cluster) watchBound(ctx context.Context) (*boundWatch, error) {
-	b := &boundWatch{pods: c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(scheduleNamespace)}
-	now, err := b.pods.List(ctx, metav1.ListOptions{FieldSelector: unbound(), Limit: 1})
+func (c *cluster) watchBound(ctx context.Context, namespace string) (*boundWatch, error) {
+	b := &boundWatch{pods: c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)}
+	now, err := b.pods.List(ctx, metav1.ListOptions{FieldSelector: bound(), Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -46,11 +46,13 @@ func (c *cluster) watchBound(ctx context.Context) (*boundWatch, error) {
 	return b, b.start(ctx)
 }
 
-func unbound() string { return fields.OneTermEqualSelector("spec.nodeName", "").String() }
+// bound selects bound pods. The API server looks up watches of one node name in an index, also of an empty one, and
+// gives these a queue of only 10 events. So unbound pods, as a selector, would end a watch at any delay.
+func bound() string { return fields.OneTermNotEqualSelector("spec.nodeName", "").String() }
 
 // start watches from the last version that the program saw.
 func (b *boundWatch) start(ctx context.Context) (err error) {
-	b.open, err = b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: unbound(), ResourceVersion: b.version})
+	b.open, err = b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: bound(), ResourceVersion: b.version})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
@@ -97,14 +99,19 @@ func (b *boundWatch) take(ctx context.Context, event watch.Event, open bool) (bo
 			return false, fmt.Errorf("watch pods: %w", err)
 		}
 		b.version = object.GetResourceVersion()
-		return event.Type == watch.Deleted, nil
+		if event.Type == watch.Added {
+			b.futile = 0
+			return true, nil
+		}
+		return false, nil
 	}
 	b.cause = errors.New("closed")
 	if open {
 		b.cause = apierrors.FromObject(event.Object)
 	}
-	if b.reopened++; b.reopened > reopenLimit {
-		return false, fmt.Errorf("%w: the watch of pods ended %d times: %w", ErrSchedule, b.reopened, b.cause)
+	b.reopened++
+	if b.futile++; b.futile > reopenLimit {
+		return false, fmt.Errorf("%w: the watch of pods ended %d times in a row: %w", ErrSchedule, b.futile, b.cause)
 	}
 	b.open.Stop()
 	return false, b.start(ctx)

@@ -33,10 +33,10 @@ func TestBoundWatchGoesOn(t *testing.T) {
 		event       watch.Event
 		open, bound bool
 	}{
-		{event(watch.Deleted, "6"), true, true},
+		{event(watch.Added, "6"), true, true},
 		{event(watch.Modified, "7"), true, false},
 		{watch.Event{}, false, false},
-		{event(watch.Deleted, "8"), true, true},
+		{event(watch.Added, "8"), true, true},
 		{failure, true, false},
 	} {
 		bound, err := b.take(t.Context(), c.event, c.open)
