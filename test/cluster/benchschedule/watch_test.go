@@ -48,9 +48,21 @@ func TestBoundWatchGoesOn(t *testing.T) {
 		t.Errorf("reopened %d times, from (-want +got):\n%s", b.reopened, diff)
 	}
 	var err error
-	for range reopenLimit {
-		_, err = b.take(t.Context(), failure, true)
+	for range reopenLimit - b.futile {
+		if _, err = b.take(t.Context(), failure, true); err != nil {
+			t.Fatal(err)
+		}
 	}
+	// A newly bound pod shows that the watch works.
+	if _, err = b.take(t.Context(), event(watch.Added, "9"), true); err != nil {
+		t.Fatal(err)
+	}
+	for range reopenLimit {
+		if _, err = b.take(t.Context(), failure, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = b.take(t.Context(), failure, true)
 	if !errors.Is(err, ErrSchedule) || b.cause == nil || b.cause.Error() != "too slow" {
 		t.Errorf("got %v, because of %v, want ErrSchedule in the end", err, b.cause)
 	}
