@@ -19,30 +19,28 @@ type division struct {
 // divide gives each container its CPUs and returns all of them. These are parts of the union that was found, unless
 // that division splits containers needlessly across domains.
 func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
-	union, p := s.search.cpus, s.p
+	union, p, m := s.search.cpus, s.p, s.eligible.m
 	d.sort(r.Wants)
 	pool := s.eligible.cpus
 	if d.each = resize(d.each, len(r.Wants)); len(r.Wants) == 1 {
 		d.each[0] = union.set()
 		return union
 	}
-	d.take(s, r, union, d.each)
-	torn := s.eligible.m.torn(d.each)
+	d.first(s, r, union)
+	torn := m.torn(d.each)
 	if torn.l3s <= len(r.Wants) || s.search.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
 		return union
 	}
-	nodes := s.eligible.m.nodesOf(&union)
-	all := s.eligible.m.cpusOf(nodes)
-	if pool.and(&all); !union.within(&all) || !d.least(s.eligible.m, r.Wants, &pool).less(torn) {
+	all := m.cpusOf(m.nodesOf(&union))
+	if pool.and(&all); !union.within(&all) {
 		return union
 	}
 	s.p = p
-	if d.other = resize(d.other, len(r.Wants)); !d.take(s, r, pool, d.other) {
+	if !d.second(s, r, pool, torn) {
 		return union
 	}
 	s.p = p
-	s.eligible.frees()
-	if other := unionOf(d.other); s.eligible.m.torn(d.other).less(torn) && s.asNear(&other, &union, try) {
+	if other := unionOf(d.other); s.asNear(&other, &union, try) {
 		d.each, d.other = d.other, d.each
 		return other
 	}
@@ -52,6 +50,10 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 // asNear reports whether the first set is as good as the second for the pod as a whole: in NUMA nodes, and in siblings
 // that stay empty.
 func (s *Scratch) asNear(one, other *mask, try attempt) bool {
+	if m := s.eligible.m; try.exclusive != PCPULevel && !s.p.picky && m.nodesOf(one) == m.nodesOf(other) {
+		return true // The nodes alone determine how near the set is.
+	}
+	s.eligible.frees()
 	v, o := s.eligible.vector(one), s.eligible.vector(other)
 	return s.p.keyOf(&v).hi <= s.p.keyOf(&o).hi && (try.exclusive != PCPULevel || v.Split <= o.Split)
 }
@@ -67,22 +69,46 @@ func (d *division) sort(wants []Want) {
 	})
 }
 
-// take gives each container, the largest first, the best part of the remaining pool. It reports whether the pool
-// suffices.
-func (d *division) take(s *Scratch, r *Request, pool mask, each []cpuset.Set) bool {
+// first divides the union: each container, the largest first, gets the best part of what remains. The last one gets
+// all that remains, so it needs no search.
+func (d *division) first(s *Scratch, r *Request, union mask) {
 	s.p.part(len(s.eligible.m.nodes))
-	for _, i := range d.order {
-		if s.p.n, s.p.free = r.Wants[i].CPUs, pool; s.solve().Code != Placed {
+	last := len(d.order) - 1
+	for _, i := range d.order[:last] {
+		d.take(s, r.Wants[i].CPUs, &union, &d.each[i])
+	}
+	d.each[d.order[last]] = union.set()
+}
+
+// second divides the pool in the same way and reports whether this splits containers less than torn. It stops as soon
+// as the other containers cannot make up for those that have their CPUs.
+func (d *division) second(s *Scratch, r *Request, pool mask, torn tearing) bool {
+	m := s.eligible.m
+	s.p.part(len(m.nodes))
+	d.other = resize(d.other, len(r.Wants))
+	var so tearing
+	for k, i := range d.order {
+		if !d.least(m, r.Wants, k, &pool).plus(so).less(torn) || !d.take(s, r.Wants[i].CPUs, &pool, &d.other[i]) {
 			return false
 		}
-		s.even()
-		got := s.search.cpus
-		each[i] = got.set()
-		if s.p.one {
-			got = s.eligible.m.withSiblings(&got)
-		}
-		pool.andNot(&got)
+		so = so.plus(m.torn(d.other[i : i+1]))
 	}
+	return so.less(torn)
+}
+
+// take gives a container the best n CPUs of the pool and removes them from the pool. It reports whether the pool
+// suffices.
+func (d *division) take(s *Scratch, n int, pool *mask, each *cpuset.Set) bool {
+	if s.p.n, s.p.free = n, *pool; s.solve().Code != Placed {
+		return false
+	}
+	s.even()
+	got := s.search.cpus
+	*each = got.set()
+	if s.p.one {
+		got = s.eligible.m.withSiblings(&got)
+	}
+	pool.andNot(&got)
 	return true
 }
 
@@ -93,26 +119,30 @@ func (t tearing) less(o tearing) bool {
 	return cmp.Or(cmp.Compare(t.nodes, o.nodes), cmp.Compare(t.l3s, o.l3s)) < 0
 }
 
-// least returns a lower bound of tearing for every division of the pool: the domains that the containers need if each
-// is alone on its CPUs.
-func (d *division) least(m *Machine, wants []Want, pool *mask) (t tearing) {
-	d.room = counts(d.room, m.nodeCPUs, pool)
-	t.nodes = d.fewest(wants, pool.size())
-	d.room = counts(d.room, m.l3CPUs, pool)
-	t.l3s = d.fewest(wants, pool.size())
-	return t
+func (t tearing) plus(o tearing) tearing { return tearing{t.nodes + o.nodes, t.l3s + o.l3s} }
+
+// least returns a lower bound of tearing for every division of the pool among the containers from position k of the
+// order on: the domains that they need if each is alone on its CPUs.
+func (d *division) least(m *Machine, wants []Want, k int, pool *mask) tearing {
+	size := pool.size()
+	nodes := d.fewest(m.nodeCPUs, wants, k, pool, size)
+	return tearing{nodes, d.fewest(m.l3CPUs, wants, k, pool, size)}
 }
 
-// fewest returns the least number of domains that the containers are in, given room. The remaining CPUs of the pool
-// are in no domain and need none.
-func (d *division) fewest(wants []Want, pool int) (sum int) {
-	slices.SortFunc(d.room, func(a, b int) int { return b - a })
-	for _, room := range d.room {
-		pool -= room
+// fewest returns the least number of domains that these containers are in. The CPUs of the pool that are in no domain
+// need none.
+func (d *division) fewest(domains []sparse, wants []Want, k int, pool *mask, outside int) (sum int) {
+	d.room = d.room[:0]
+	for _, domain := range domains {
+		if in := domain.in(pool); in > 0 {
+			d.room = append(d.room, -in)
+			outside -= in
+		}
 	}
-	for i := range wants {
-		for at, left := 0, wants[i].CPUs-pool; at < len(d.room) && left > 0; at++ {
-			left -= d.room[at]
+	slices.Sort(d.room)
+	for _, i := range d.order[k:] {
+		for at, left := 0, wants[i].CPUs-outside; at < len(d.room) && left > 0; at++ {
+			left += d.room[at]
 			sum++
 		}
 	}

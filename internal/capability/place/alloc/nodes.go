@@ -64,6 +64,9 @@ func (ns *nodeSearch) run(count int) {
 	ns.search.reset()
 	e.surveyCells()
 	e.frees()
+	if ns.candidates(count); ns.runFew(count) {
+		return
+	}
 	ns.prepare(count)
 	start := nodeState{left: count, cap: e.home}
 	ns.pools[0] = e.m.nowhere
@@ -73,6 +76,29 @@ func (ns *nodeSearch) run(count int) {
 	if !ns.runListed(start) {
 		ns.choose(0, start)
 	}
+}
+
+// mostFew is the greatest number of nodes that are searched one by one. To bound them first would take longer.
+const mostFew = 3
+
+// runFew searches every set of nodes if there are only few sets, and reports whether that is so. It mostly is for the
+// containers of a pod, which are within the few nodes of the pod.
+func (ns *nodeSearch) runFew(count int) bool {
+	switch {
+	case len(ns.order) == count:
+		for _, o := range ns.order {
+			ns.chosen = append(ns.chosen, o.node)
+		}
+		ns.searchSet()
+	case count == 1 && len(ns.order) <= mostFew:
+		for _, o := range ns.order {
+			ns.chosen = append(ns.chosen[:0], o.node)
+			ns.searchSet()
+		}
+	default:
+		return false
+	}
+	return true
 }
 
 // runListed searches the most promising sets first. It reports whether their answers rule out all other sets, as they
@@ -115,14 +141,14 @@ func (ns *nodeSearch) list(bound key) {
 	ns.listed[i] = listedSet{bound, ns.in}
 }
 
-// prepare lists the nodes of the search and prepares its bounds.
-func (ns *nodeSearch) prepare(count int) {
+// candidates lists the nodes of the search.
+func (ns *nodeSearch) candidates(count int) {
 	e, p, m := ns.e, ns.e.p, ns.e.m
 	allowed := p.single
 	if count > 1 {
 		allowed = p.across
 	}
-	ns.order, ns.all, ns.in, ns.chosen = ns.order[:0], tally{}, 0, ns.chosen[:0]
+	ns.order, ns.in, ns.chosen = ns.order[:0], 0, ns.chosen[:0]
 	least := max(1, p.n-e.most(allowed, count-1)) // A smaller node is too small for any set.
 	for i, n := range e.nodes {
 		if n >= least && count > 0 && allowed.has(i) {
@@ -130,6 +156,12 @@ func (ns *nodeSearch) prepare(count int) {
 		}
 	}
 	slices.SortFunc(ns.order, func(a, b candidate) int { return a.low - b.low })
+}
+
+// prepare prepares the bounds of the search.
+func (ns *nodeSearch) prepare(count int) {
+	e, m := ns.e, ns.e.m
+	ns.all = tally{}
 	ns.pools = resize(ns.pools, count+1)
 	for i := range m.homeless {
 		ns.all.add(&e.cells[i])
@@ -147,7 +179,7 @@ func (ns *nodeSearch) prepare(count int) {
 	}
 	ns.sum(count)
 	ns.ranks.fill(e, ns.order)
-	ns.fewestL3s, _ = ns.ranks.fewest(allNodes, p.n)
+	ns.fewestL3s, _ = ns.ranks.fewest(allNodes, e.p.n)
 	ns.search.budget -= workItem * len(ns.ranks.caps)
 	ns.findTwins()
 }
