@@ -15,6 +15,8 @@ type kind struct {
 	sizes []int
 	// split gives three containers half, a quarter and the remainder of the CPUs.
 	split bool
+	// near asks for memory, huge pages and a device too.
+	near bool
 	alloc.Request
 }
 
@@ -29,6 +31,8 @@ func specialKinds() []kind {
 	small, all, any4 := []int{4, 8, 16}, []int{4, 16, 64}, []int{4, 16, 64, 200}
 	return []kind{
 		{name: "three containers", sizes: any4, split: true},
+		{name: "memory, huge pages, device", sizes: any4, near: true},
+		{name: "memory, huge pages, device, three containers", sizes: any4, split: true, near: true},
 		{name: "spread", sizes: any4, Request: alloc.Request{Bind: alloc.SpreadByPCPUs}},
 		{name: "least allocated", sizes: any4, Request: alloc.Request{Strategy: alloc.LeastAllocated}},
 		{name: "required FullPCPUs", sizes: all, Request: alloc.Request{Bind: alloc.FullPCPUs, BindStrength: alloc.Required}},
@@ -83,6 +87,19 @@ func (k kind) of(cpus int) alloc.Request {
 		r.Wants = wanting(cpus/2, cpus/4, cpus-cpus/2-cpus/4)
 	}
 	return r
+}
+
+// amounts returns what a request of this kind needs from its NUMA nodes: 512 MiB of memory a CPU, 2 GiB of huge pages
+// and a device, of which the nodes have free. It returns nil if the kind needs only CPUs.
+func (k kind) amounts(cpus int, free [][]int64) []alloc.Amount {
+	if !k.near {
+		return nil
+	}
+	return []alloc.Amount{
+		{Device: true, Want: 1, Free: free[0]},
+		{Want: 2, Free: free[1]},
+		{Want: int64(cpus+1) / 2, Free: free[2]},
+	}
 }
 
 func wanting(cpus ...int) []alloc.Want {

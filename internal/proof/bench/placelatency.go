@@ -58,18 +58,18 @@ func (o PlaceOptions) latency(ctx context.Context) ([]LatencyLine, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c := &clocked{machine: m, raw: [][]string{{"state", "request", "cpus", "nanoseconds", "cpu_nanoseconds"}}}
-	random := rand.New(rand.NewPCG(o.Seed, 5))
+	random, amounts := rand.New(rand.NewPCG(o.Seed, 5)), rand.New(rand.NewPCG(o.Seed, 6))
 	states := max(1, o.Calls/callsPerState)
 	for _, state := range []string{stateEmpty, stateDepartures, stateScattered} {
 		o.Progress("decisions, " + state)
-		c.state, c.taken = state, nil
+		c.state, c.taken, c.free = state, nil, nil
 		for range states {
 			if err := ctx.Err(); err != nil {
 				return nil, fmt.Errorf("bench place: %w", err)
 			}
 			var taken alloc.Taken
 			m.Hold(&taken, alloc.Holding{CPUs: occupied(state, m, large, random)})
-			c.taken = append(c.taken, taken)
+			c.taken, c.free = append(c.taken, taken), append(c.free, freeAmounts(state, large, amounts))
 		}
 		if err := c.measure(large); err != nil {
 			return nil, fmt.Errorf("bench place: %w", err)
@@ -119,11 +119,32 @@ func fill(m *alloc.Machine, random *rand.Rand) []cpuset.Set {
 	}
 }
 
+// freeAmounts draws what each NUMA node has free: of 8 devices, of 32 GiB of huge pages and of 32 GiB of other memory. On
+// the empty machine that is all.
+func freeAmounts(state string, t *topology.Topology, random *rand.Rand) [][]int64 {
+	var free [][]int64
+	for _, most := range []int64{8, 32, 32} {
+		var of []int64
+		for range t.Nodes {
+			n := most
+			if state != stateEmpty {
+				n = random.Int64N(most + 1)
+			}
+			of = append(of, n)
+		}
+		free = append(free, of)
+	}
+	return free
+}
+
 // clocked times calls in its states.
 type clocked struct {
 	machine *alloc.Machine
 	state   string
 	taken   []alloc.Taken
+	// free has for each state what each NUMA node has free, and asks what the request in each state needs of it.
+	free    [][][]int64
+	asks    [][]alloc.Amount
 	scratch alloc.Scratch
 	lines   []LatencyLine
 	raw     [][]string
@@ -135,7 +156,12 @@ type clocked struct {
 // sample.
 func (c *clocked) time(k kind, cpus, batch int) error {
 	r := k.of(cpus)
+	c.asks = c.asks[:0]
+	for _, free := range c.free {
+		c.asks = append(c.asks, k.amounts(cpus, free))
+	}
 	for i := range min(len(c.taken), callsPerState) {
+		r.Amounts = c.asks[i]
 		c.machine.Allocate(&c.scratch, &c.taken[i], &r) // Let the scratch grow.
 	}
 	most := len(c.taken) * callsPerState
@@ -164,7 +190,9 @@ func (c *clocked) call(first int, r *alloc.Request, batch int) (wall, cpu time.D
 	}
 	begin := time.Now()
 	for i := range batch {
-		if _, refusal := c.machine.Allocate(&c.scratch, &c.taken[(first+i)%len(c.taken)], r); refusal.Code != alloc.Placed {
+		state := (first + i) % len(c.taken)
+		r.Amounts = c.asks[state]
+		if _, refusal := c.machine.Allocate(&c.scratch, &c.taken[state], r); refusal.Code != alloc.Placed {
 			refused++
 		}
 	}

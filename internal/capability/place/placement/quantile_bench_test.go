@@ -28,6 +28,26 @@ func nearPod(t testing.TB, cpus, hugeGiB, gpus int64, annotations ...string) wor
 	return p
 }
 
+// nearPods returns a pod of three containers with half, a quarter and the remainder of the CPUs. Each has its memory, and
+// the first has the huge pages.
+func nearPods(t testing.TB, cpus, hugeGiB, gpus int64, annotations ...string) workload.Pinning {
+	var list []workload.Container
+	for i, n := range []int64{cpus / 2, cpus / 4, cpus - cpus/2 - cpus/4} {
+		c := app(fmt.Sprintf("c%d", i), n)
+		c.MemoryLimit, c.MemoryRequest = n*gi/2, n*gi/2
+		list = append(list, c)
+	}
+	if hugeGiB > 0 {
+		list[0].Huge.Put(gi, hugeGiB*gi)
+	}
+	p := pinning(t, list, annotations...)
+	p.Besides.ScheduledMemory, p.Besides.ScheduledHuge = cpus*gi/2, list[0].Huge
+	if gpus > 0 {
+		p.Besides.Devices = []workload.Device{{Resource: gpu, Count: gpus}}
+	}
+	return p
+}
+
 // nearNode returns a node of 512 CPUs with memory, huge pages and devices.
 func nearNode(t testing.TB) placement.Node {
 	return shape{nodes: 8, l3: 4, cores: 8, threads: 2, memory: 64 * gi, huge: 32, gpus: 8}.node(t)
@@ -116,8 +136,10 @@ func BenchmarkDecideQuantiles(b *testing.B) {
 			keys          []string
 		}{{"memory", 0, 0, nil}, {"device", 1, 1, nil}, {"devices", 1, 12, nil}, {"alone", 1, 1, alone}, {"single", 1, 1, single}} {
 			for _, cpus := range []int64{4, 16, 64} {
-				a := placement.AskOf(nearPod(b, cpus, ask.huge, ask.devices, ask.keys...))
-				b.Run(fmt.Sprintf("%s/%s/%d", name, ask.name, cpus), func(b *testing.B) { q.measure(b, &a) })
+				for containers, pod := range map[int]func(testing.TB, int64, int64, int64, ...string) workload.Pinning{1: nearPod, 3: nearPods} {
+					a := placement.AskOf(pod(b, cpus, ask.huge, ask.devices, ask.keys...))
+					b.Run(fmt.Sprintf("%s/%s/%d/containers=%d", name, ask.name, cpus, containers), func(b *testing.B) { q.measure(b, &a) })
+				}
 			}
 		}
 	}
