@@ -13,7 +13,8 @@ type division struct {
 	order       []int
 	each, other []cpuset.Set
 	// room is the number of CPUs of each domain of one kind.
-	room []int
+	room    []int
+	packing packing
 }
 
 // divide gives each container its CPUs and returns all of them. These are parts of the union that was found, unless
@@ -28,7 +29,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	}
 	d.first(s, r, union)
 	torn := m.torn(d.each)
-	if torn.l3s <= len(r.Wants) || s.search.budget < 0 || r.Domain != AnyDomain || r.Strategy == DistributeEvenly {
+	if torn.l3s <= len(r.Wants) || s.search.budget < 0 || r.Domain != AnyDomain {
 		return union
 	}
 	all := m.cpusOf(m.nodesOf(&union))
@@ -36,15 +37,29 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 		return union
 	}
 	s.p = p
-	if !d.second(s, r, pool, torn) {
+	if r.Strategy != DistributeEvenly && d.second(s, r, pool, torn) {
+		s.p = p
+		union = d.choose(s, union, try)
+	}
+	if torn = m.torn(d.each); torn.l3s <= len(r.Wants) {
 		return union
 	}
 	s.p = p
-	if other := unionOf(d.other); s.asNear(&other, &union, try) {
-		d.each, d.other = d.other, d.each
-		return other
+	if d.whole(s, r, pool, union) && m.torn(d.other).less(torn) {
+		s.p = p
+		union = d.choose(s, union, try)
 	}
 	return union
+}
+
+// choose chooses the other division if that is as good as the union for the pod, and returns the CPUs of the division.
+func (d *division) choose(s *Scratch, union mask, try attempt) mask {
+	other := unionOf(d.other)
+	if !s.asNear(&other, &union, try) {
+		return union
+	}
+	d.each, d.other = d.other, d.each
+	return other
 }
 
 // asNear reports whether the first set is as good as the second for the pod as a whole: in NUMA nodes, and in siblings

@@ -481,41 +481,44 @@ func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
 }
 
 // divide gives each container its part of the union, the largest container first. If that splits containers across L3
-// domains, divide tries the best CPUs of all free CPUs of these nodes, and uses them if they split fewer.
+// domains, divide tries the best CPUs of all free CPUs of these nodes, and uses them if they split fewer. If containers
+// are still split, divide tries to give each CPUs of one domain.
 func divide(t *topology.Topology, r *alloc.Request, found result, exclusive alloc.Exclusive) (result, []word) {
 	parts := *r
 	parts.Amounts = nil
 	o, parting := newOracle(t, r), newOracle(t, &parts)
 	each, _ := parting.take(found.cpus)
-	nodes, l3s := o.torn(each)
-	if len(each) == 1 || l3s <= len(each) || r.Strategy == alloc.DistributeEvenly || found.pool == 0 {
-		return found, each
+	// less torn, and as good for the pod.
+	better := func(other []word) bool {
+		v := o.vector(union(other), found.free)
+		nodes, l3s := o.torn(each)
+		otherNodes, otherL3s := o.torn(other)
+		return cmp.Or(otherNodes-nodes, otherL3s-l3s) < 0 && (exclusive != alloc.PCPULevel || v.Split <= found.vector.Split) &&
+			cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.FarDevices-found.vector.FarDevices, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Dies-found.vector.Dies, v.Distance-found.vector.Distance) <= 0
 	}
-	other, ok := parting.take(found.pool)
-	if !ok {
-		return found, each
+	for _, again := range []func() ([]word, bool){
+		func() ([]word, bool) {
+			if r.Strategy == alloc.DistributeEvenly {
+				return nil, false
+			}
+			return parting.take(found.pool)
+		},
+		func() ([]word, bool) { return parting.whole(found.pool, found.cpus) },
+	} {
+		if _, l3s := o.torn(each); len(each) == 1 || l3s <= len(each) || found.pool == 0 {
+			break
+		}
+		if other, ok := again(); ok && better(other) {
+			found.cpus, each = union(other), other
+			found.vector = o.vector(found.cpus, found.free)
+		}
 	}
-	all := union(other)
-	v := o.vector(all, found.free)
-	otherNodes, otherL3s := o.torn(other)
-	if cmp.Or(otherNodes-nodes, otherL3s-l3s) >= 0 || exclusive == alloc.PCPULevel && v.Split > found.vector.Split ||
-		cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.FarDevices-found.vector.FarDevices, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Dies-found.vector.Dies, v.Distance-found.vector.Distance) > 0 {
-		return found, each
-	}
-	found.cpus, found.vector = all, v
-	return found, other
+	return found, each
 }
 
 // take gives each container the best remaining CPUs, the largest container first.
 func (o *oracle) take(rest word) ([]word, bool) {
-	r := o.request
-	order := make([]int, len(r.Wants))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(r.Wants[b].CPUs-r.Wants[a].CPUs, cmp.Compare(r.Wants[a].Name, r.Wants[b].Name))
-	})
+	r, order := o.request, o.order()
 	each := make([]word, len(order))
 	for _, i := range order {
 		n := r.Wants[i].CPUs
@@ -524,16 +527,96 @@ func (o *oracle) take(rest word) ([]word, bool) {
 			return nil, false
 		}
 		each[i] = found.cpus
-		rest &^= each[i]
-		if r.Bind == alloc.SpreadByPCPUs && r.BindStrength == alloc.Required {
-			for _, c := range o.cores {
-				if c&each[i] != 0 {
-					rest &^= c
-				}
+		rest &^= o.gone(each[i])
+	}
+	return each, true
+}
+
+// order returns the containers, the largest first.
+func (o *oracle) order() []int {
+	wants := o.request.Wants
+	order := make([]int, len(wants))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(wants[b].CPUs-wants[a].CPUs, cmp.Compare(wants[a].Name, wants[b].Name))
+	})
+	return order
+}
+
+// gone returns the CPUs that no other container can have.
+func (o *oracle) gone(cpus word) word {
+	if o.request.Bind == alloc.SpreadByPCPUs && o.request.BindStrength == alloc.Required {
+		for _, c := range o.cores {
+			if c&cpus != 0 {
+				cpus |= c
 			}
 		}
 	}
+	return cpus
+}
+
+// whole gives each container the best CPUs of one L3 domain: the largest container first, the first of the fullest domains
+// that leaves room for the others. DistributeEvenly keeps the number of CPUs of each node.
+func (o *oracle) whole(pool, cpus word) ([]word, bool) {
+	room := func(d word) int {
+		if o.request.Bind == alloc.SpreadByPCPUs && o.request.BindStrength == alloc.Required {
+			_, n := o.touch(o.cores, d&pool)
+			return n
+		}
+		return (d & pool).size()
+	}
+	order := o.order()
+	domains := slices.Clone(o.l3s)
+	slices.SortStableFunc(domains, func(a, b word) int { return room(a) - room(b) })
+	at := make([]word, len(order))
+	var find func(rest []int) bool
+	find = func(rest []int) bool {
+		if len(rest) == 0 {
+			return true
+		}
+		for _, d := range domains {
+			at[rest[0]] = d
+			if o.fits(at, room, cpus) && find(rest[1:]) {
+				return true
+			}
+		}
+		at[rest[0]] = 0
+		return false
+	}
+	if !find(order) {
+		return nil, false
+	}
+	each := make([]word, len(order))
+	for _, i := range order {
+		n := o.request.Wants[i].CPUs
+		found := o.best(pool&at[i], pool&at[i], n, func(word, *alloc.Vector) bool { return true })
+		if found = o.evenly(found, pool&at[i], pool&at[i], n); !found.ok {
+			return nil, false
+		}
+		each[i] = found.cpus
+		pool &^= o.gone(each[i])
+	}
 	return each, true
+}
+
+// fits reports whether the domains have room for the containers that are in them.
+func (o *oracle) fits(at []word, room func(word) int, cpus word) bool {
+	inDomain, inNode := map[word]int{}, map[word]int{}
+	for i, d := range at {
+		inDomain[d] += o.request.Wants[i].CPUs
+		in, count := o.touch(o.nodes, d)
+		if inNode[in] += o.request.Wants[i].CPUs; o.request.Strategy == alloc.DistributeEvenly && d != 0 && (count != 1 || d&^in != 0 || inNode[in] > (in&cpus).size()) {
+			return false
+		}
+	}
+	for d, n := range inDomain {
+		if d != 0 && n > room(d) {
+			return false
+		}
+	}
+	return true
 }
 
 // torn returns the sums of the containers' nodes and L3 domains.
