@@ -76,18 +76,18 @@ const (
 	aboutPool      = "sharedPool "
 )
 
-// publish writes the NodeTopology of this node.
+// publish writes the NodeTopology of this node. While the machine was never read, publish only sets the conditions of
+// the NodeTopology of an earlier agent: its condition Pinnable would otherwise stay true.
 func (c *controller) publish() {
 	if c.cluster.connected == nil {
 		return
 	}
 	s := c.assignment.Snapshot()
 	spec, status, known := c.hardware.Topology(s, c.inventory.Pods.Unplaced)
-	if !known {
-		return
-	}
 	status.AgentVersion = c.opts.Version
 	switch {
+	case c.hardware.Unread != nil:
+		status.SetCondition(v1alpha1.ConditionReady, false, "Topology", c.hardware.Unread.Error())
 	case c.documents.manifestProblem != nil:
 		status.SetCondition(v1alpha1.ConditionReady, false, "Files", c.documents.manifestProblem.Error())
 	case c.windows.unheard != nil:
@@ -96,5 +96,9 @@ func (c *controller) publish() {
 		status.SetCondition(v1alpha1.ConditionReady, true, "Working", "")
 	}
 	each(c, func(a conditioner) { a.AddConditions(&status) })
+	if !known {
+		c.cluster.connected.client.Publish(nil, &status)
+		return
+	}
 	c.cluster.connected.client.Publish(&spec, &status)
 }

@@ -135,6 +135,9 @@ func (c *Client) Refresh() { c.asker.now.Soon() }
 // Publish sets the NodeTopology of this node: the spec when it differs from the present spec, the status at most once
 // in 10 seconds. Conditions need a reason of one word and no time; Publish sets the time when their status changes. A
 // later call replaces an earlier one. The caller must not change the values afterwards.
+//
+// A nil spec stands for a machine that is not known. Publish then sets the conditions of status in a NodeTopology that
+// exists, and nothing else. It creates none.
 func (c *Client) Publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
 	c.topology.publish(spec, status)
 }

@@ -47,7 +47,7 @@ type publisher struct {
 	due      time.Time
 }
 
-// publish hands over what run has to write. It wakes run only for news: run checks by itself what it wrote, and knows
+// publish hands over what run has to write; without a spec, only conditions. It wakes run only for news: run checks by itself what it wrote, and knows
 // when the next write is due.
 func (p *publisher) publish(spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) {
 	p.mu.Lock()
@@ -69,7 +69,7 @@ func (p *publisher) step(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	spec, status := p.spec, p.status
 	p.mu.Unlock()
-	if spec == nil || status == nil || !p.held() {
+	if status == nil || !p.held() {
 		return verifyEvery
 	}
 	if wait := time.Until(p.due); wait > 0 {
@@ -92,14 +92,18 @@ func (p *publisher) step(ctx context.Context) time.Duration {
 	return pause
 }
 
-// write updates the object and returns the time until the next check.
+// write updates the object and returns the time until the next check. Without a spec it only updates the conditions of
+// an object that exists.
 func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, status *v1alpha1.NodeTopologyStatus) (time.Duration, error) {
 	if p.live == nil || time.Since(p.seen) >= verifyEvery {
 		if err := p.look(ctx, spec); err != nil {
 			return 0, err
 		}
 	}
-	if !equality.Semantic.DeepEqual(p.live.Spec, *spec) || !p.owned() {
+	if p.live == nil {
+		return verifyEvery, nil
+	}
+	if spec != nil && (!equality.Semantic.DeepEqual(p.live.Spec, *spec) || !p.owned()) {
 		changed := p.live.DeepCopy()
 		changed.Spec = *spec
 		p.own(changed)
@@ -108,6 +112,9 @@ func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, 
 		}
 	}
 	wanted := withTimes(status, p.live.Status.Conditions, metav1.Now())
+	if spec == nil {
+		wanted = withConditions(&p.live.Status, status.Conditions)
+	}
 	if equality.Semantic.DeepEqual(p.live.Status, *wanted) {
 		return verifyEvery, nil
 	}
@@ -120,9 +127,14 @@ func (p *publisher) write(ctx context.Context, spec *v1alpha1.NodeTopologySpec, 
 	return verifyEvery, p.put(ctx, p.client.UpdateStatus, changed)
 }
 
-// look reads the object, and creates it if it is missing.
+// look reads the object, and creates it if it is missing. Without a spec it creates nothing: a NodeTopology without CPUs
+// is no machine.
 func (p *publisher) look(ctx context.Context, spec *v1alpha1.NodeTopologySpec) error {
 	found, err := p.client.Get(ctx, p.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && spec == nil {
+		p.live = nil
+		return nil
+	}
 	if apierrors.IsNotFound(err) {
 		made := &v1alpha1.NodeTopology{
 			ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: map[string]string{"app.kubernetes.io/part-of": "berth"}},
@@ -175,6 +187,15 @@ func withTimes(status *v1alpha1.NodeTopologyStatus, old []metav1.Condition, now 
 		if was := meta.FindStatusCondition(old, condition.Type); was != nil && was.Status == condition.Status {
 			condition.LastTransitionTime = was.LastTransitionTime
 		}
+	}
+	return out
+}
+
+// withConditions returns the old status with these conditions: all its other fields and conditions stay.
+func withConditions(old *v1alpha1.NodeTopologyStatus, conditions []metav1.Condition) *v1alpha1.NodeTopologyStatus {
+	out := old.DeepCopy()
+	for _, condition := range conditions {
+		meta.SetStatusCondition(&out.Conditions, condition)
 	}
 	return out
 }

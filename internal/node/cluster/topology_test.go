@@ -103,6 +103,31 @@ func TestPublisherWakesOnNews(t *testing.T) {
 	})
 }
 
+// TestPublisherWithoutMachine checks that conditions without a machine change the conditions of a NodeTopology and
+// nothing else, and that they never create one.
+func TestPublisherWithoutMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, stop := newPublishing(t)
+		unread := &v1alpha1.NodeTopologyStatus{}
+		unread.SetCondition("Ready", false, "Topology", "no CPUs")
+		p.publish(nil, unread)
+		time.Sleep(2 * verifyEvery)
+		p.expect("without a machine", 0, 0, 1)
+		live := p.live
+		if ready := live.Status.Conditions[0]; len(live.Status.Conditions) != 1 || ready.Status != "False" || live.Spec.Online != p.online || live.Status.FreeCPUs != p.free {
+			t.Errorf("written: %+v, CPUs %s", live.Status, live.Spec.Online)
+		}
+		p.server.mu.Lock()
+		clear(p.server.objects)
+		p.server.mu.Unlock()
+		time.Sleep(2 * verifyEvery)
+		p.expect("without a NodeTopology", 0, 0, 0)
+		p.loop(time.Second)
+		p.expect("with a machine", 1, 0, 1)
+		stop()
+	})
+}
+
 // TestPublisherFailing checks that news while the API server fails wakes the publisher, but waits for the next try.
 func TestPublisherFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,8 +34,10 @@ type Node struct {
 	Machine Machine
 	// Kubelet is what the kubelet says of its configuration.
 	Kubelet kubelet.Knowledge
-	opts    Options
-	doubt   string // the last logged doubt about the memory
+	// Unread is why the last Read failed, nil if it did not. The machine is then as it was known before, if it was.
+	Unread error
+	opts   Options
+	doubt  string // the last logged doubt about the memory
 }
 
 // NewNode returns a Node that was not read yet.
@@ -45,8 +47,8 @@ func NewNode(opts Options) *Node { return &Node{opts: opts} }
 // changed, or the memory of a NUMA node did, and reports whether it did. reserved comes from the agent's file, at from
 // the cluster, nil on a host without Kubernetes.
 func (n *Node) Read(now time.Duration, reserved cpuset.Set, at *cluster.Node) (facts place.Facts, changed bool) {
-	if err := n.CPUs.Read(n.opts.Root); err != nil {
-		n.opts.Fail("topology", err)
+	if n.Unread = n.CPUs.Read(n.opts.Root); n.Unread != nil {
+		n.opts.Fail("topology", n.Unread)
 		return facts, false
 	}
 	var labels map[string]string
@@ -61,7 +63,7 @@ func (n *Node) Read(now time.Duration, reserved cpuset.Set, at *cluster.Node) (f
 	facts, changed, err := n.Machine.Update(n.opts.Root.FS(), Basis{
 		Online: n.CPUs.Online, Reserved: reserved, Partitioned: n.Partitioned(), Policy: policy,
 	}, now)
-	if err != nil {
+	if n.Unread = err; err != nil {
 		n.opts.Fail("topology", err)
 	}
 	if doubt := n.Machine.Doubt(); doubt != n.doubt {

@@ -19,6 +19,12 @@ func (s *Sets) AddConditions(status *v1alpha1.NodeTopologyStatus) {
 		status.SetCondition(v1alpha1.ConditionPinnable, true, "Working", strings.Join(said, "; "))
 	case observed.Restoring:
 		s.addRestoring(status, o)
+	case observed.NoTopology:
+		text := o.Message
+		if err := s.opts.Hardware.Unread; err != nil {
+			text += ": " + err.Error()
+		}
+		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, text)
 	default:
 		status.SetCondition(v1alpha1.ConditionPinnable, false, o.Reason, o.Message)
 	}
