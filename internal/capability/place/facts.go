@@ -1,6 +1,8 @@
 package place
 
 import (
+	"maps"
+
 	"github.com/berth-project/berth/internal/capability/place/alloc"
 	"github.com/berth-project/berth/internal/capability/place/grant"
 	"github.com/berth-project/berth/internal/capability/place/placement"
@@ -25,6 +27,14 @@ type Facts struct {
 	// MemsOwner is a sentence that names another program that sets memory nodes here, or "". If there is one, no
 	// Desired has memory nodes.
 	MemsOwner string
+	// Given is the memory that the kubelet gave to pods, by "namespace/name". It counts for pods without a placement.
+	Given map[string]placement.Given
+}
+
+// equal reports whether both are the same facts.
+func (f *Facts) equal(o *Facts) bool {
+	same := f.Machine == o.Machine && f.Hash == o.Hash && f.Policy == o.Policy && f.AllocatableMilli == o.AllocatableMilli
+	return same && f.Pinnable == o.Pinnable && f.Reason == o.Reason && f.MemsOwner == o.MemsOwner && maps.EqualFunc(f.Given, o.Given, placement.Given.Equal)
 }
 
 // memsOf returns the desired NUMA nodes of a container with this part, or none where another program sets them.

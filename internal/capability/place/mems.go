@@ -25,7 +25,7 @@ func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *gran
 	wider, changed := *g, false
 	wider.Parts = maps.Clone(g.Parts)
 	node := n.nodeFor(c.pod)
-	for name, nodes := range node.Narrow(o, &c.pod.asked.pin, mems) {
+	for name, nodes := range node.Narrow(n.claims.beside(&n.facts, c.pod, o), &c.pod.asked.pin, mems) {
 		one := wider.Parts[name]
 		changed = changed || one.Mems != nodes
 		one.Mems = nodes

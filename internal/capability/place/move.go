@@ -147,14 +147,15 @@ func moved(n *Node, p *pod, to cpuset.Set) (*grant.Grant, placement.Occupancy, s
 		return nil, placement.Occupancy{}, why
 	}
 	others, node, ask := n.claims.without(p), n.nodeFor(p), p.asked.request()
+	beside := n.claims.beside(&n.facts, p, &others)
 	if shared := others.Taken.CPUs().Intersect(to); !shared.IsEmpty() {
 		return nil, others, fmt.Sprintf("CPUs %s belong to another pod", shared)
 	}
-	was, no := placement.ConfirmTogether(&n.scratch, node, &others, ask, m.From)
+	was, no := placement.ConfirmTogether(&n.scratch, node, beside, ask, m.From)
 	if !no.OK() {
 		return nil, others, "it may not have its own CPUs: " + no.Detail()
 	}
-	d, no := placement.ConfirmTogether(&n.scratch, node, &others, ask, to)
+	d, no := placement.ConfirmTogether(&n.scratch, node, beside, ask, to)
 	switch {
 	case !no.OK():
 		return nil, others, no.Detail()
@@ -165,7 +166,7 @@ func moved(n *Node, p *pod, to cpuset.Set) (*grant.Grant, placement.Occupancy, s
 	}
 	if p.has.grant.Exchanges(&p.asked.pin, &d) {
 		each := p.has.grant.KeepEach(&p.asked.pin, to)
-		if d, no = placement.Confirm(&n.scratch, node, &others, ask, each); !no.OK() || d.WorseThan(&was, ask) {
+		if d, no = placement.Confirm(&n.scratch, node, beside, ask, each); !no.OK() || d.WorseThan(&was, ask) {
 			return nil, others, "its containers would have to exchange CPUs"
 		}
 	}

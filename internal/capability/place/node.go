@@ -54,7 +54,7 @@ func (n *Node) Now(now time.Duration) { n.now = now }
 
 // SetFacts replaces the facts, for example because a CPU went offline. The Node reconsiders pods that had no room.
 func (n *Node) SetFacts(f Facts) {
-	if n.facts == f {
+	if n.facts.equal(&f) {
 		return
 	}
 	n.facts, n.Pods.stale = f, true

@@ -51,7 +51,7 @@ func (p *pod) full() bool {
 func (n *Node) place(c *claim, o *placement.Occupancy) {
 	p := c.pod
 	if p.has.grant == nil {
-		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), o, p.asked.request())
+		d, refusal := placement.Decide(&n.scratch, n.nodeFor(p), n.claims.beside(&n.facts, p, o), p.asked.request())
 		if !refusal.OK() {
 			n.refuse(c, refusal)
 			return
@@ -60,11 +60,12 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 		return
 	}
 	others := n.claims.without(p)
-	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: &others, Leaving: p.has.grant.Beside, Ask: p.asked.request()}
+	beside := n.claims.beside(&n.facts, p, &others)
+	f := grant.Refit{Scratch: &n.scratch, Node: n.nodeFor(p), Others: beside, Leaving: p.has.grant.Beside, Ask: p.asked.request()}
 	d, refusal := f.Keep(p.has.grant.Parts)
 	if !refusal.OK() && !p.asked.resized && c.cause != "" {
 		// It lost CPUs and cannot have others beside its remaining ones: find a whole new set.
-		again, no := placement.Decide(&n.scratch, f.Node, &others, p.asked.request())
+		again, no := placement.Decide(&n.scratch, f.Node, beside, p.asked.request())
 		if no.OK() && f.Node.LeavesCore(&others, again.Answer.Occupied.Union(p.has.grant.Beside)) {
 			d, refusal = again, no
 		}
@@ -81,13 +82,42 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 func (n *Node) nodeFor(p *pod) placement.Node {
 	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
 	for _, other := range n.Pods.pods {
-		if other != p && other.known && !other.over() {
-			node.RequestedMilli += other.spec.Scheduled
-			node.RequestedMemory += other.spec.ScheduledMemory
-			node.RequestedHuge.Add(other.spec.ScheduledHuge, 1)
+		if other != p && other.requests() {
+			count(&node, other, 1)
 		}
 	}
 	return node
+}
+
+// requests reports whether the requests of the pod count on this node.
+func (p *pod) requests() bool { return p.known && !p.over() }
+
+// count adds the requests of the pod to a node, multiplied by times.
+func count(node *placement.Node, p *pod, times int64) {
+	node.RequestedMilli += p.spec.Scheduled * times
+	node.RequestedMemory += p.spec.ScheduledMemory * times
+	node.RequestedHuge.Add(p.spec.ScheduledHuge, times)
+	if node.Machine == nil {
+		return
+	}
+	for k, devices := range placement.CountDevices(node.Machine.Topology(), p.spec.Devices) {
+		node.RequestedDevices[k] += devices * times
+	}
+}
+
+// beside returns what others than the pod hold, with the memory that the kubelet gave to pods without a placement. The
+// placement of a pod already says which memory it has, and the pod's own memory is not beside it.
+func (s *claims) beside(f *Facts, p *pod, held *placement.Occupancy) *placement.Occupancy {
+	if len(f.Given) == 0 {
+		return held
+	}
+	all := held.Clone()
+	for _, other := range s.pods {
+		if other != p && other.requests() && other.has.grant == nil && other.spec.Annotations[v1alpha1.AnnotationPlacement] == "" {
+			all.AddGiven(f.Given[other.name])
+		}
+	}
+	return &all
 }
 
 // without adds up what all pods hold except p.
@@ -145,12 +175,10 @@ func (n *Node) waitsForLeavers(p *pod) bool {
 	node := n.nodeFor(p)
 	for _, other := range n.Pods.pods {
 		if other.known && other.leaves() {
-			node.RequestedMilli -= other.spec.Scheduled
-			node.RequestedMemory -= other.spec.ScheduledMemory
-			node.RequestedHuge.Add(other.spec.ScheduledHuge, -1)
+			count(&node, other, -1)
 		}
 	}
-	_, refusal := placement.Decide(&n.scratch, node, &o, p.asked.request())
+	_, refusal := placement.Decide(&n.scratch, node, n.claims.beside(&n.facts, p, &o), p.asked.request())
 	return refusal.OK()
 }
 

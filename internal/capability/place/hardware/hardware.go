@@ -5,6 +5,7 @@ package hardware
 
 import (
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -12,6 +13,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/alloc"
 	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/kubelet"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
@@ -31,13 +33,20 @@ type Basis struct {
 	// cpuset partitions, and no other group can use them.
 	Online, Reserved, Partitioned cpuset.Set
 	Policy                        placement.NodePolicy
+	// Devices are those of the kubelet, sorted by resource.
+	Devices []kubelet.Device
+}
+
+func (b *Basis) equal(o *Basis) bool {
+	return b.Online == o.Online && b.Reserved == o.Reserved && b.Partitioned == o.Partitioned && b.Policy == o.Policy &&
+		slices.Equal(b.Devices, o.Devices)
 }
 
 // Update reads the host below fsys, as topology.Discover does, if its basis or its memory has changed, and reports
-// whether it has. The facts are without AllocatableMilli. After an error the known state is unchanged.
+// whether it has. The facts are without AllocatableMilli and Given. After an error the known state is unchanged.
 func (m *Machine) Update(fsys fs.FS, b Basis, now time.Duration) (facts place.Facts, changed bool, err error) {
 	m.memory.Look(fsys, now)
-	if m.Topology != nil && m.basis == b && m.version == m.memory.Version {
+	if m.Topology != nil && m.basis.equal(&b) && m.version == m.memory.Version {
 		return place.Facts{}, false, nil
 	}
 	t, err := topology.Discover(fsys)
@@ -46,6 +55,7 @@ func (m *Machine) Update(fsys fs.FS, b Basis, now time.Duration) (facts place.Fa
 	}
 	t.Reserved, t.Partitioned = b.Reserved, b.Partitioned.Intersect(t.Online)
 	t.Isolated = t.Isolated.Union(t.Partitioned)
+	t.Devices = nodeDevices(t, b.Devices)
 	compiled, err := alloc.Compile(t)
 	if err != nil {
 		return place.Facts{}, false, err

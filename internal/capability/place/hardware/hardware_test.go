@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/place"
 	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/linux/topology"
+	"github.com/berth-project/berth/internal/node/kubelet"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
@@ -89,6 +90,31 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("gone: changed %t, %v", changed, err)
 	}
 	updates("back", basis, true)
+}
+
+// The devices of the kubelet are part of the machine, which is another one when they change. Placements stay valid: the
+// hash covers CPUs only.
+func TestDevicesAreOfTheMachine(t *testing.T) {
+	tree := recorded(t, "vm-2s2n-smt")
+	var m Machine
+	before, _, err := m.Update(tree, Basis{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	basis := Basis{Devices: []kubelet.Device{{Resource: "example.com/gpu", Node: 1, Count: 2}}}
+	for _, want := range []bool{true, false} {
+		facts, changed, err := m.Update(tree, basis, 0)
+		if err != nil || changed != want {
+			t.Fatalf("changed %t, want %t: %v", changed, want, err)
+		}
+		if changed && (facts.Machine == before.Machine || facts.Hash != before.Hash || len(facts.Machine.Topology().Devices) != 1) {
+			t.Errorf("facts %+v, devices %v", facts, facts.Machine.Topology().Devices)
+		}
+	}
+	spec, _ := m.Report(&place.Snapshot{})
+	if want := []v1alpha1.NodeDevice{{Resource: "example.com/gpu", PerNUMANode: []int64{0, 2}}}; !cmp.Equal(spec.Devices, want) {
+		t.Errorf("published %v, want %v", spec.Devices, want)
+	}
 }
 
 // Memory that comes and goes is seen within ten seconds, and published; less than a hundredth is

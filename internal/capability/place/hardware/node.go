@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/place"
@@ -37,6 +38,9 @@ type Node struct {
 	// Unread is why the last Read failed, nil if it did not. The machine is then as it was known before, if it was.
 	Unread error
 	opts   Options
+	// facts were read last, without the memory that the kubelet gave; memory is that memory.
+	facts  place.Facts
+	memory []kubelet.Memory
 	doubt  string // the last logged doubt about the memory
 }
 
@@ -44,7 +48,8 @@ type Node struct {
 func NewNode(opts Options) *Node { return &Node{opts: opts} }
 
 // Read reads the online CPUs. It reads the topology again if the CPUs that are online, reserved or in cpuset partitions
-// changed, or the memory of a NUMA node did, and reports whether it did. reserved comes from the agent's file, at from
+// changed, the memory of a NUMA node or the devices of the kubelet did. It reports whether it did, or the kubelet gave
+// other memory to pods. reserved comes from the agent's file, at from
 // the cluster, nil on a host without Kubernetes.
 func (n *Node) Read(now time.Duration, reserved cpuset.Set, at *cluster.Node) (facts place.Facts, changed bool) {
 	if n.Unread = n.CPUs.Read(n.opts.Root); n.Unread != nil {
@@ -61,7 +66,7 @@ func (n *Node) Read(now time.Duration, reserved cpuset.Set, at *cluster.Node) (f
 	policy, problems := placement.PolicyOf(labels)
 	n.opts.Invalid(problems.Err())
 	facts, changed, err := n.Machine.Update(n.opts.Root.FS(), Basis{
-		Online: n.CPUs.Online, Reserved: reserved, Partitioned: n.Partitioned(), Policy: policy,
+		Online: n.CPUs.Online, Reserved: reserved, Partitioned: n.Partitioned(), Policy: policy, Devices: n.Kubelet.Devices,
 	}, now)
 	if n.Unread = err; err != nil {
 		n.opts.Fail("topology", err)
@@ -70,13 +75,25 @@ func (n *Node) Read(now time.Duration, reserved cpuset.Set, at *cluster.Node) (f
 		n.doubt = doubt
 		n.opts.Log.Warn("memory of the machine", "doubt", cmp.Or(doubt, "none any more"))
 	}
-	if !changed {
-		return facts, false
+	if changed {
+		n.facts = facts
+		n.log(reserved)
 	}
+	if n.Machine.Topology == nil || !changed && slices.Equal(n.memory, n.Kubelet.Memory) {
+		return place.Facts{}, false
+	}
+	n.memory = n.Kubelet.Memory
+	facts = n.facts
+	facts.Given = given(n.Machine.Topology, n.memory)
 	facts.AllocatableMilli = n.Machine.AllocatableMilli()
 	if at != nil {
 		facts.AllocatableMilli = at.AllocatableMilli
 	}
+	return facts, true
+}
+
+// log logs the machine as it was read.
+func (n *Node) log(reserved cpuset.Set) {
 	t := n.Machine.Topology
 	n.opts.Log.Info("machine", "online", t.Online.String(), "reserved", reserved.String(), "partitioned", t.Partitioned.String(), "numaNodes", len(t.Nodes), "l3", len(t.L3))
 	if absent := reserved.Difference(t.Online); !absent.IsEmpty() {
@@ -85,7 +102,6 @@ func (n *Node) Read(now time.Duration, reserved cpuset.Set, at *cluster.Node) (f
 	if t.Online.Difference(reserved).IsEmpty() {
 		n.opts.Log.Warn("every CPU is reserved: no workload can have exclusive ones", "reserved", reserved.String())
 	}
-	return facts, true
 }
 
 // Partitioned returns the CPUs that cpuset partitions have taken from all other groups: the root of cgroup v2 has all

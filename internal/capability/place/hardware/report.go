@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/node/kubelet"
 )
@@ -19,7 +20,6 @@ func (n *Node) Topology(snapshot *place.Snapshot, counted func() map[string]bool
 		return spec, status, false
 	}
 	spec, status = n.Machine.Report(snapshot)
-	spec.Devices = nodeDevices(n.Machine.Topology, n.Kubelet.Devices)
 	status.KubeletMemory = nodeMemory(n.Machine.Topology, n.Kubelet.Memory, counted)
 	status.KubeletCPUManagerPolicy = n.Kubelet.Config.CPUManagerPolicy
 	reason := "Enough"
@@ -33,24 +33,24 @@ func (n *Node) Topology(snapshot *place.Snapshot, counted func() map[string]bool
 // mostDevices bounds the resources of a NodeTopology.
 const mostDevices = 16
 
-// nodeDevices returns devices as published, by the NUMA nodes of the machine; all is sorted by resource. With one node
+// nodeDevices returns devices by the NUMA nodes of the machine; all is sorted by resource. With one node
 // it returns nothing. It omits resources with a device in a node that the machine does not have.
-func nodeDevices(t *topology.Topology, all []kubelet.Device) (devices []v1alpha1.NodeDevice) {
+func nodeDevices(t *topology.Topology, all []kubelet.Device) (devices []topology.Device) {
 	astray := map[string]bool{}
 	for _, d := range all {
 		at := slices.IndexFunc(t.Nodes, func(n topology.Node) bool { return int(n.ID) == d.Node })
 		last := len(devices) - 1
 		if last < 0 || devices[last].Resource != d.Resource {
-			devices = append(devices, v1alpha1.NodeDevice{Resource: d.Resource, PerNUMANode: make([]int64, len(t.Nodes))})
+			devices = append(devices, topology.Device{Resource: d.Resource, Nodes: make([]int64, len(t.Nodes))})
 			last++
 		}
 		if at < 0 {
 			astray[d.Resource] = true
 			continue
 		}
-		devices[last].PerNUMANode[at] += d.Count
+		devices[last].Nodes[at] += d.Count
 	}
-	devices = slices.DeleteFunc(devices, func(d v1alpha1.NodeDevice) bool {
+	devices = slices.DeleteFunc(devices, func(d topology.Device) bool {
 		return len(t.Nodes) < 2 || astray[d.Resource]
 	})
 	return devices[:min(len(devices), mostDevices)]
@@ -88,4 +88,21 @@ func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[s
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.PageKiB, b.PageKiB), strings.Compare(string(a.NUMANodes), string(b.NUMANodes)))
 	})
 	return memory[:min(len(memory), mostMemory)]
+}
+
+// given returns the memory that the kubelet's memory manager gave, by pod; all is sorted by pod.
+func given(t *topology.Topology, all []kubelet.Memory) map[string]placement.Given {
+	byPod := map[string]placement.Given{}
+	for len(all) > 0 {
+		end := slices.IndexFunc(all, func(m kubelet.Memory) bool { return m.Pod != all[0].Pod })
+		if end < 0 {
+			end = len(all)
+		}
+		one := nodeMemory(t, all[:end], func() map[string]bool { return map[string]bool{all[0].Pod: true} })
+		if has := placement.GivenBy(t, one); !has.Equal(placement.Given{}) {
+			byPod[all[0].Pod] = has
+		}
+		all = all[end:]
+	}
+	return byPod
 }

@@ -23,6 +23,7 @@ func TestDevicesArePublished(t *testing.T) {
 	reads(s)
 	publishes := func(what string, want ...v1alpha1.NodeDevice) {
 		t.Helper()
+		reads(s)
 		spec, _, known := s.opts.Hardware.Topology(&place.Snapshot{}, s.inventory.Pods.Unplaced)
 		if diff := cmp.Diff(want, spec.Devices); !known || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
