@@ -2,6 +2,7 @@ package place_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/berth-project/berth/internal/capability/place"
@@ -71,5 +72,26 @@ func BenchmarkDesired(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n.Desired()
+	}
+}
+
+// BenchmarkDecideAgain measures a change of the node while many pods wait for room: each is decided again. The time of
+// one pod must not grow with the number of pods.
+func BenchmarkDecideAgain(b *testing.B) {
+	for _, pods := range []int{100, 1000, 4000} {
+		b.Run(strconv.Itoa(pods), func(b *testing.B) {
+			f := two().facts(b)
+			n := place.New(f)
+			for i := range pods {
+				n.Pods.Put(pod(fmt.Sprintf("pod-%04d", i), i, app("app", 14)))
+			}
+			n.Desired()
+			for b.Loop() {
+				f.AllocatableMilli ^= 1
+				n.SetFacts(f)
+				n.Desired()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*pods), "ns/pod")
+		})
 	}
 }

@@ -31,6 +31,8 @@ type claims struct {
 	machine *alloc.Machine
 	pods    []*pod
 	all     []*claim
+	// requested has the machine, and the requests of all pods. They do not change while claims are decided.
+	requested placement.Node
 	// memory is the storage of the claims.
 	memory []claim
 }

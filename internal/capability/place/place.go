@@ -78,13 +78,12 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 	n.grant(c, &d, o)
 }
 
-// nodeFor returns the node as a decision about the pod needs it.
+// nodeFor returns the node as a decision about the pod needs it, without the requests of the pod.
 func (n *Node) nodeFor(p *pod) placement.Node {
-	node := placement.Node{Machine: n.facts.Machine, Policy: n.facts.Policy, AllocatableMilli: n.facts.AllocatableMilli}
-	for _, other := range n.Pods.pods {
-		if other != p && other.requests() {
-			count(&node, other, 1)
-		}
+	node := n.claims.requested
+	node.Policy, node.AllocatableMilli = n.facts.Policy, n.facts.AllocatableMilli
+	if p.requests() {
+		count(&node, p, -1)
 	}
 	return node
 }

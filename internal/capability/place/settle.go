@@ -62,12 +62,16 @@ func (n *Node) widen() {
 	})
 }
 
-// collect collects and orders the claims of all pods that have, or may get, exclusive CPUs of the machine.
+// collect collects and orders the claims of all pods that have, or may get, exclusive CPUs of the machine, and adds up
+// the requests of all pods.
 func (s *claims) collect(m *alloc.Machine, all []*pod) {
-	s.machine, s.pods = m, all
+	s.machine, s.pods, s.requested = m, all, placement.Node{Machine: m}
 	s.all = slices.Grow(s.all[:0], len(all))
 	s.memory = slices.Grow(s.memory[:0], len(all))
 	for _, p := range all {
+		if p.requests() {
+			count(&s.requested, p, 1)
+		}
 		if p.has.grant == nil && !p.pending {
 			continue
 		}
