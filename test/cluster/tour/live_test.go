@@ -69,6 +69,8 @@ func TestSecondNode(t *testing.T) {
 	other.clean(t)
 	t.Run("Redis", other.redis)
 	other.clean(t)
+	t.Run("ResizePinned", other.resizePinned)
+	other.clean(t)
 	t.Run("CPUOffline", other.offline)
 	t.Run("DaemonReload", other.reload)
 	t.Run("PowerCut", other.cut)

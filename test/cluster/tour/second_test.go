@@ -53,8 +53,8 @@ func (s *second) clean(t *testing.T) {
 	})
 }
 
-// create creates a pod with so many exclusive CPUs that prints its masks and waits.
-func (s *second) create(t *testing.T, name string, cpus int) {
+// create creates a pod with so many exclusive CPUs that prints its masks and waits. Options change the pod first.
+func (s *second) create(t *testing.T, name string, cpus int, options ...func(*v1.Pod)) {
 	t.Helper()
 	grace := int64(1)
 	p := &v1.Pod{
@@ -71,15 +71,24 @@ func (s *second) create(t *testing.T, name string, cpus int) {
 			Limits:   v1.ResourceList{v1.ResourceCPU: *resource.NewQuantity(int64(cpus), resource.DecimalSI)},
 		}
 	}
+	for _, option := range options {
+		option(p)
+	}
 	if _, err := s.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // start creates a pod and waits until it runs.
-func (s *second) start(t *testing.T, name string, cpus int) {
+func (s *second) start(t *testing.T, name string, cpus int, options ...func(*v1.Pod)) {
 	t.Helper()
-	s.create(t, name, cpus)
+	s.create(t, name, cpus, options...)
+	s.runs(t, name)
+}
+
+// runs waits until a pod runs.
+func (s *second) runs(t *testing.T, name string) {
+	t.Helper()
 	s.eventually(t, name+" runs", func() string {
 		p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -90,6 +99,24 @@ func (s *second) start(t *testing.T, name string, cpus int) {
 		}
 		return ""
 	})
+}
+
+// pod returns a pod.
+func (s *second) pod(t *testing.T, name string) *v1.Pod {
+	t.Helper()
+	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sameContainer checks that the container of a pod is still the given one, and never restarted.
+func (s *second) sameContainer(t *testing.T, name, id string) {
+	t.Helper()
+	if p := s.pod(t, name); containerID(p) != id || p.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("%s: container %s was %s: %+v", name, containerID(p), id, p.Status.ContainerStatuses[0])
+	}
 }
 
 func (s *second) drop(t *testing.T, name string) {
@@ -114,11 +141,7 @@ func (s *second) remove(t *testing.T, name string) {
 // given returns the CPUs of a pod's placement.
 func (s *second) given(t *testing.T, name string) cpuset.Set {
 	t.Helper()
-	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return claimed(p)
+	return claimed(s.pod(t, name))
 }
 
 func claimed(p *v1.Pod) cpuset.Set {
