@@ -76,6 +76,9 @@ func TestSecondNode(t *testing.T) {
 	t.Run("PowerCut", other.cut)
 	other.clean(t)
 	t.Run("MemoryLocality", other.locality)
+	other.clean(t)
+	t.Run("Repack", other.repack)
+	other.clean(t)
 	t.Run("Shutdown", other.shutdown)
 }
 

@@ -42,7 +42,7 @@ func (s *second) locality(t *testing.T) {
 			t.Errorf("no %q in %q", word, said)
 		}
 	}
-	if on := s.memoryOn(t); on[1-local] < loadMiB<<20 {
+	if on := s.memoryOn(t, "redis"); on[1-local] < loadMiB<<20 {
 		t.Fatalf("CPUs on node %d, memory on the nodes: %d", local, on)
 	}
 	if err := s.deploy(t.Context(), "hostpid"); err != nil {
@@ -70,7 +70,7 @@ Total: 1 container\(s\) completed, 0 failed, 0 skipped; cur local memory ratio (
 	if !regexp.MustCompile(form).MatchString(said) {
 		t.Errorf("the event says %q, want %q", said, form)
 	}
-	if on := s.memoryOn(t); on[1-local]*100 > on[0]+on[1] || on[local] < loadMiB<<20 {
+	if on := s.memoryOn(t, "redis"); on[1-local]*100 > on[0]+on[1] || on[local] < loadMiB<<20 {
 		t.Errorf("CPUs on node %d, memory on the nodes: %d", local, on)
 	}
 	s.eventually(t, "the status", func() string {
@@ -134,15 +134,17 @@ func (s *second) applyLoaded(t *testing.T) {
 // localNode returns the NUMA node of the pod's CPUs.
 func (s *second) localNode(t *testing.T) int {
 	t.Helper()
-	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	placed, problems := v1alpha1.DecodePlacement(p.Annotations[v1alpha1.AnnotationPlacement])
+	placed, problems := v1alpha1.DecodePlacement(s.pod(t, "redis").Annotations[v1alpha1.AnnotationPlacement])
 	cpus, err := cpuset.Parse(placed.Containers["redis"].CPUs)
 	if err != nil || len(problems) > 0 || cpus.Size() != 4 {
 		t.Fatalf("the placement is %+v: %v, %v", placed, problems, err)
 	}
+	return s.nodeOf(t, cpus)
+}
+
+// nodeOf returns the NUMA node that has all of the CPUs.
+func (s *second) nodeOf(t *testing.T, cpus cpuset.Set) int {
+	t.Helper()
 	for i, list := range strings.Fields(s.sh(t, "cat /sys/devices/system/node/node[01]/cpulist")) {
 		if of, err := cpuset.Parse(list); err == nil && cpus.IsSubsetOf(of) {
 			return i
@@ -152,14 +154,10 @@ func (s *second) localNode(t *testing.T) int {
 	return 0
 }
 
-// memoryOn returns how many movable bytes of the container are on each of the two nodes.
-func (s *second) memoryOn(t *testing.T) (on [2]int64) {
+// memoryOn returns how many movable bytes of a pod's container are on each of the two nodes.
+func (s *second) memoryOn(t *testing.T, pod string) (on [2]int64) {
 	t.Helper()
-	p, err := s.client.CoreV1().Pods(namespace).Get(t.Context(), "redis", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/*/*/cri-containerd-"+containerID(p)+".scope/memory.numa_stat")
+	text := s.sh(t, "cat /sys/fs/cgroup/kubepods.slice/*/*/cri-containerd-"+containerID(s.pod(t, pod))+".scope/memory.numa_stat")
 	for line := range strings.Lines(text) {
 		var kind string
 		var of [2]int64
