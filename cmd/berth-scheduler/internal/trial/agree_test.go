@@ -89,12 +89,12 @@ func uid(p *v1.Pod, uid string) *v1.Pod {
 func TestFilterAndReserveAgree(t *testing.T) {
 	seed := chance.Seed()
 	s := &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 3))}
-	s.addMachine("n0", small())
-	s.addMachine("n1", shape{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"})
-	s.addMachine("n2", shape{nodes: 2, l3: 1, cores: 6, threads: 1})
+	for i, one := range tights()[:4] {
+		s.addMachine(fmt.Sprintf("n%d", i), one)
+	}
 	b := s.byHand()
 	b.known()
-	passed, refused, bound := 0, 0, 0
+	passed, refused, bound, near := 0, 0, 0, 0
 	for range setting("BERTH_STATES", 300) {
 		nodes := b.snapshot()
 		p := s.any()
@@ -123,16 +123,16 @@ func TestFilterAndReserveAgree(t *testing.T) {
 			}
 		}
 		if len(fits) > 0 && s.rand.IntN(2) == 0 {
-			b.bind(s, state, p, fits[s.rand.IntN(len(fits))])
+			near += b.bind(s, state, p, fits[s.rand.IntN(len(fits))])
 			bound++
 		}
 		if s.rand.IntN(3) == 0 {
 			b.release(s)
 		}
 	}
-	t.Logf("%d answers yes, %d no, %d pods bound", passed, refused, bound)
-	if passed < 50 || refused < 50 {
-		t.Fatalf("%d answers yes and %d no: too few of one kind to prove anything", passed, refused)
+	t.Logf("%d answers yes, %d no, %d pods bound, bound memory audited %d times", passed, refused, bound, near)
+	if passed < 50 || refused < 50 || near < 50 {
+		t.Fatalf("%d answers yes, %d no, bound memory %d times: too few of one kind to prove anything", passed, refused, near)
 	}
 }
 
@@ -149,11 +149,13 @@ func (b *byHand) bindTo(c *cluster, state fwk.CycleState, p *v1.Pod, node string
 	}
 }
 
-// bind is bindTo followed by an audit. It waits until the scheduler's own cache has the pod.
-func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
+// bind is bindTo followed by an audit, and returns of how many containers the auditor found bound memory. It waits
+// until the scheduler's own cache has the pod.
+func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) int {
 	b.t.Helper()
 	b.bindTo(s.cluster, state, p, node)
-	if err := s.audited(); err != nil {
+	a := s.auditor()
+	if err := a.check(s.pods()); err != nil {
 		b.t.Fatal(err)
 	}
 	s.until("the cache has "+p.Name, func() bool {
@@ -166,6 +168,7 @@ func (b *byHand) bind(s *storm, state fwk.CycleState, p *v1.Pod, node string) {
 		}
 		return false
 	})
+	return a.bindings
 }
 
 // release deletes a random pod and waits until the scheduler's cache has dropped it.

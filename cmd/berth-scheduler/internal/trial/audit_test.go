@@ -12,11 +12,13 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// auditor checks the stored pods against three promises. No exclusive CPU is given twice. The sum of what the pods take
-// on a node stays within the node. A placement is a plausible answer to its pod. Except for parsing lists and
-// placements, auditor shares no code with the code under test.
+// auditor checks the stored pods against four promises. No exclusive CPU is given twice. No byte that is bound to NUMA
+// nodes is promised twice. The sum of what the pods take on a node stays within the node. A placement is a plausible
+// answer to its pod. Except for parsing lists, amounts and placements, auditor shares no code with the code under test.
 type auditor struct {
 	nodes map[string]*audited
+	// bindings is how often a container was found whose memory is bound.
+	bindings int
 }
 
 // audited is one node with the CPUs of its pods, as the auditor found them.
@@ -31,6 +33,7 @@ type audited struct {
 	used     map[string]cpuset.Set // by pod: its own CPUs
 	empty    map[string]cpuset.Set // by pod: SMT siblings left empty
 	charged  int64
+	memory   memoryBooks
 }
 
 func newAuditor() *auditor { return &auditor{nodes: map[string]*audited{}} }
@@ -54,6 +57,7 @@ func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int6
 		n.mems = n.mems.Add(int(numa.ID))
 		n.numa = append(n.numa, parsed(numa.CPUs))
 	}
+	n.memory.measure(s.NUMANodes)
 	n.capacity = min(allocatable, int64(n.pinnable.Size())*1000)
 	a.nodes[name] = n
 }
@@ -61,8 +65,7 @@ func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int6
 // check audits a snapshot of all pods.
 func (a *auditor) check(pods []*v1.Pod) error {
 	for _, n := range a.nodes {
-		n.taken, n.used, n.empty = map[string]cpuset.Set{}, map[string]cpuset.Set{}, map[string]cpuset.Set{}
-		n.charged = 0
+		n.clear()
 	}
 	var errs []error
 	for _, p := range pods {
@@ -75,14 +78,27 @@ func (a *auditor) check(pods []*v1.Pod) error {
 		}
 	}
 	for name, n := range a.nodes {
-		if err := n.pool(); err != nil {
+		a.bindings += len(n.memory.promises)
+		if err := n.whole(); err != nil {
 			errs = append(errs, fmt.Errorf("node %s: %w", name, err))
-		}
-		if n.charged > n.capacity {
-			errs = append(errs, fmt.Errorf("node %s: its pods take %dm of %dm", name, n.charged, n.capacity))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// clear forgets all pods.
+func (n *audited) clear() {
+	n.taken, n.used, n.empty = map[string]cpuset.Set{}, map[string]cpuset.Set{}, map[string]cpuset.Set{}
+	n.charged, n.memory.promises = 0, nil
+}
+
+// whole checks what all pods of the node take together.
+func (n *audited) whole() error {
+	var over error
+	if n.charged > n.capacity {
+		over = fmt.Errorf("its pods take %dm of %dm", n.charged, n.capacity)
+	}
+	return errors.Join(n.pool(), over, n.memory.check())
 }
 
 // pool checks that at least one whole core is left for the shared pool.
@@ -117,10 +133,11 @@ func (n *audited) add(p *v1.Pod) error {
 	}
 	var own cpuset.Set
 	for name, want := range wants {
-		cpus, err := container(placement.Containers[name], want, n)
+		cpus, mems, err := container(placement.Containers[name], want, n)
 		if err != nil {
 			return fmt.Errorf("container %s: %w", name, err)
 		}
+		n.memory.promise(p.Name, mems, want.bytes)
 		if cpus.Intersects(own) {
 			return fmt.Errorf("container %s shares CPUs with another of its pod", name)
 		}
@@ -134,10 +151,10 @@ func (n *audited) occupy(pod string, exclusive v1alpha1.CPUExclusivePolicy, own 
 	kept := own
 	switch exclusive {
 	case v1alpha1.CPUExclusivePCPULevel:
-		kept = whole(n.cores, own)
+		kept = grown(n.cores, own)
 		n.empty[pod] = kept.Difference(own)
 	case v1alpha1.CPUExclusiveNUMANodeLevel:
-		kept = whole(n.numa, own)
+		kept = grown(n.numa, own)
 	}
 	n.charged += charge(wants, n.empty[pod].Size())
 	for other := range n.taken {
@@ -149,10 +166,11 @@ func (n *audited) occupy(pod string, exclusive v1alpha1.CPUExclusivePolicy, own 
 	return nil
 }
 
-// want is what one container must get: its number of CPUs and its request in thousandths.
+// want is what one container must get: its number of CPUs, its request in thousandths, and its bytes by page size.
 type want struct {
 	cpus      int
 	requested int64
+	bytes     map[int64]int64
 }
 
 // asked returns the request of a pod in thousandths and its containers that must be pinned. It handles only the plain
@@ -165,7 +183,7 @@ func asked(p *v1.Pod) (requested int64, wants map[string]want) {
 		requested += request
 		up := p.Annotations[v1alpha1.AnnotationCPUPolicy] == v1alpha1.CPUPolicyStaticBurst
 		if limit > 0 && (limit%1000 == 0 || up) {
-			wants[c.Name] = want{cpus: int((limit + 999) / 1000), requested: request}
+			wants[c.Name] = want{cpus: int((limit + 999) / 1000), requested: request, bytes: bytesOf(&c.Resources)}
 		}
 	}
 	return requested, wants
@@ -180,28 +198,26 @@ func charge(wants map[string]want, empty int) int64 {
 	return sum + int64(empty)*1000
 }
 
-func container(c v1alpha1.ContainerPlacement, w want, n *audited) (cpuset.Set, error) {
-	cpus, err := cpuset.Parse(c.CPUs)
-	if err != nil {
-		return cpus, err
+func container(c v1alpha1.ContainerPlacement, w want, n *audited) (cpus, mems cpuset.Set, err error) {
+	if cpus, err = cpuset.Parse(c.CPUs); err != nil {
+		return cpus, mems, err
 	}
-	mems, err := cpuset.Parse(c.Mems)
-	if err != nil {
-		return cpus, err
+	if mems, err = cpuset.Parse(c.Mems); err != nil {
+		return cpus, mems, err
 	}
 	switch {
 	case cpus.Size() != w.cpus:
-		return cpus, fmt.Errorf("%d CPUs (%s), want %d", cpus.Size(), cpus, w.cpus)
+		err = fmt.Errorf("%d CPUs (%s), want %d", cpus.Size(), cpus, w.cpus)
 	case !cpus.IsSubsetOf(n.pinnable):
-		return cpus, fmt.Errorf("CPUs %s, of which %s cannot be pinned", cpus, cpus.Difference(n.pinnable))
+		err = fmt.Errorf("CPUs %s, of which %s cannot be pinned", cpus, cpus.Difference(n.pinnable))
 	case mems.IsEmpty() || !mems.IsSubsetOf(n.mems):
-		return cpus, fmt.Errorf("mems %q of %s", c.Mems, n.mems)
+		err = fmt.Errorf("mems %q of %s", c.Mems, n.mems)
 	}
-	return cpus, nil
+	return cpus, mems, err
 }
 
-// whole returns the union of the set and all groups that intersect it.
-func whole(groups []cpuset.Set, set cpuset.Set) cpuset.Set {
+// grown returns the union of the set and all groups that intersect it.
+func grown(groups []cpuset.Set, set cpuset.Set) cpuset.Set {
 	all := set
 	for _, g := range groups {
 		if g.Intersects(set) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -24,6 +26,31 @@ const (
 type shape struct {
 	nodes, l3, cores, threads int
 	reserved                  string
+	// tight machines have so little memory that pods compete for it, and two devices. Others have plenty, and none.
+	tight bool
+}
+
+// The memory of a NUMA node of a tight machine: 2 GiB in pages of 1 GiB; 512 MiB in pages of 2 MiB, in every second
+// NUMA node only; the rest in other pages.
+const (
+	gi         = 1 << 30
+	mi         = 1 << 20
+	tightBytes = 8 * gi
+	plenty     = 128 * gi
+)
+
+// card is the resource of the devices: one is in the first NUMA node, the other in the last.
+const card = v1.ResourceName("example.com/card")
+
+// tights are the machines of the storms: with one NUMA node, with two and with three.
+func tights() []shape {
+	return []shape{
+		{nodes: 2, l3: 3, cores: 2, threads: 2, tight: true},
+		{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1", tight: true},
+		{nodes: 2, l3: 1, cores: 6, threads: 1, tight: true},
+		{nodes: 3, l3: 1, cores: 2, threads: 2, tight: true},
+		{nodes: 1, l3: 1, cores: 2, threads: 4, tight: true},
+	}
 }
 
 // small is two NUMA nodes of 12 CPUs: three L3 domains each, of two cores with two threads. 22 of the 24 CPUs can be
@@ -32,20 +59,71 @@ func small() shape { return shape{nodes: 2, l3: 3, cores: 2, threads: 2} }
 
 func (s shape) cpus() int { return s.nodes * s.l3 * s.cores * s.threads }
 
+// pools returns the huge pages of a NUMA node.
+func (s shape) pools(numa int) []pool {
+	switch {
+	case !s.tight:
+		return nil
+	case numa%2 == 0:
+		return []pool{{PageKiB: 2 << 10, Pages: 256}, {PageKiB: 1 << 20, Pages: 2}}
+	}
+	return []pool{{PageKiB: 1 << 20, Pages: 2}}
+}
+
+// node returns the node that the machine's kubelet would register.
+func (s shape) node(name string) *v1.Node {
+	n := node(name, s.cpus())
+	if !s.tight {
+		return n
+	}
+	sums := map[v1.ResourceName]int64{v1.ResourceMemory: int64(s.nodes) * tightBytes, card: 2}
+	for i := range s.nodes {
+		for _, p := range s.pools(i) {
+			sums[p.resource()] += p.bytes()
+			sums[v1.ResourceMemory] -= p.bytes()
+		}
+	}
+	for name, sum := range sums {
+		n.Status.Allocatable[name] = *resource.NewQuantity(sum, resource.BinarySI)
+	}
+	n.Status.Capacity = n.Status.Allocatable
+	return n
+}
+
 // group is one entry of a list in the JSON of a topology.
 type group struct {
 	ID          int    `json:"id"`
 	CPUs        string `json:"cpus"`
 	MemoryBytes int64  `json:"memoryBytes,omitempty"`
+	Huge        int64  `json:"hugePageBytes,omitempty"`
+	HugePages   []pool `json:"hugePages,omitempty"`
 	Distances   []int  `json:"distances,omitempty"`
 }
 
+// pool is the huge pages of one size in a NUMA node.
+type pool struct {
+	PageKiB int64 `json:"pageKiB"`
+	Pages   int64 `json:"pages"`
+}
+
+func (p pool) bytes() int64 { return p.PageKiB << 10 * p.Pages }
+
+func (p pool) resource() v1.ResourceName {
+	return v1.ResourceName(v1.ResourceHugePagesPrefix + resource.NewQuantity(p.PageKiB<<10, resource.BinarySI).String())
+}
+
+type device struct {
+	Resource string  `json:"resource"`
+	Nodes    []int64 `json:"perNUMANode"`
+}
+
 type machine struct {
-	Sockets  []group `json:"sockets"`
-	Nodes    []group `json:"numaNodes"`
-	L3       []group `json:"l3"`
-	Cores    []core  `json:"cores"`
-	Reserved string  `json:"reserved"`
+	Sockets  []group  `json:"sockets"`
+	Nodes    []group  `json:"numaNodes"`
+	L3       []group  `json:"l3"`
+	Cores    []core   `json:"cores"`
+	Reserved string   `json:"reserved"`
+	Devices  []device `json:"devices,omitempty"`
 }
 
 type core struct {
@@ -76,9 +154,21 @@ func (s shape) spec(t testing.TB) v1alpha1.NodeTopologySpec {
 			far[j] = 20
 		}
 		far[i] = 10
-		n := group{ID: i, CPUs: take(s.l3 * s.cores * s.threads), MemoryBytes: 128 << 30, Distances: far}
+		n := group{ID: i, CPUs: take(s.l3 * s.cores * s.threads), MemoryBytes: plenty, HugePages: s.pools(i), Distances: far}
+		if s.tight {
+			n.MemoryBytes = tightBytes
+		}
+		for _, p := range n.HugePages {
+			n.Huge += p.bytes()
+		}
 		m.Nodes = append(m.Nodes, n)
 		m.Sockets = append(m.Sockets, group{ID: i, CPUs: n.CPUs})
+	}
+	if s.tight {
+		cards := make([]int64, s.nodes)
+		cards[0]++
+		cards[s.nodes-1]++
+		m.Devices = []device{{Resource: string(card), Nodes: cards}}
 	}
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -121,7 +211,7 @@ func (c *cluster) addMachine(name string, s shape) {
 	c.Helper()
 	c.publish(nodeTopology(c, name, s))
 	c.renew(name, 0)
-	c.addNode(node(name, s.cpus()))
+	c.addNode(s.node(name))
 }
 
 // renew writes the Lease of a node's agent with a renew time of that long ago.

@@ -42,7 +42,7 @@ func TestBestFirstAgreesWithTheFullSearch(t *testing.T) {
 	seed := chance.Seed()
 	t.Logf("BERTH_SEED=%d", seed)
 	s := &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 4))}
-	shapes := []shape{small(), {nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"}, {nodes: 2, l3: 1, cores: 6, threads: 1}}
+	shapes := tights()[:3]
 	const nodes = 40
 	for i := range nodes {
 		s.addMachine(name("n", i), shapes[i%len(shapes)])
@@ -151,7 +151,6 @@ func (s *storm) plain() *v1.Pod {
 			continue
 		}
 		p.UID = types.UID(p.Name)
-		p.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse([]string{"1Gi", "3Gi"}[s.rand.IntN(2)])
 		if s.rand.IntN(3) == 0 {
 			p.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 		}

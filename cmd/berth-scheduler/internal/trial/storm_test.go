@@ -66,10 +66,9 @@ func runStorm(t *testing.T, events, each int) {
 		faults: setting("BERTH_FAULTS", 10), written: map[string]string{}, done: map[string]int{},
 	}
 	for i := range each {
-		c.addMachine(fmt.Sprintf("n%d", 4*i), small())
-		c.addMachine(fmt.Sprintf("n%d", 4*i+1), shape{nodes: 1, l3: 2, cores: 4, threads: 2, reserved: "0-1"})
-		c.addMachine(fmt.Sprintf("n%d", 4*i+2), shape{nodes: 2, l3: 1, cores: 6, threads: 1})
-		c.addMachine(fmt.Sprintf("n%d", 4*i+3), shape{nodes: 1, l3: 1, cores: 2, threads: 4})
+		for j, one := range tights() {
+			c.addMachine(fmt.Sprintf("n%d", i*len(tights())+j), one)
+		}
 	}
 	s.api.FailBinds(s.fault)
 	s.scheduler, s.nodes = c.begin(), c.auditor()
@@ -81,7 +80,7 @@ func runStorm(t *testing.T, events, each int) {
 		}
 	}
 	s.calm()
-	t.Logf("events: %v", s.done)
+	t.Logf("events: %v; memory of %d containers was bound", s.done, s.nodes.bindings)
 }
 
 // fault chooses the fault of one binding.
@@ -183,7 +182,36 @@ func (s *storm) any() *v1.Pod {
 		second.Resources.Requests[v1.ResourceCPU] = resource.MustParse("250m")
 		p.Spec.Containers = append(p.Spec.Containers, second)
 	}
+	for i := range p.Spec.Containers {
+		s.draw(&p.Spec.Containers[i].Resources)
+	}
 	return prioritized(p, int32(s.rand.IntN(4)))
+}
+
+// draw adds memory, huge pages and devices to what a container needs: none, some, or too much for one NUMA node. Some
+// memory has no limit, and some limits are above the request.
+func (s *storm) draw(r *v1.ResourceRequirements) {
+	if r.Limits == nil {
+		r.Limits = v1.ResourceList{}
+	}
+	set := func(list v1.ResourceList, name v1.ResourceName, n int64) {
+		if n > 0 {
+			list[name] = *resource.NewQuantity(n, resource.BinarySI)
+		}
+	}
+	memory := []int64{0, 0, 256, 512, 1 << 10, 1 << 10, 2 << 10, 5 << 10}[s.rand.IntN(8)] * mi
+	set(r.Requests, v1.ResourceMemory, memory/[]int64{1, 1, 2}[s.rand.IntN(3)])
+	if s.rand.IntN(5) > 0 {
+		set(r.Limits, v1.ResourceMemory, memory)
+	}
+	others := []struct {
+		name   v1.ResourceName
+		amount int64
+	}{{"hugepages-1Gi", gi}, {"hugepages-1Gi", 2 * gi}, {"hugepages-2Mi", 128 * mi}, {"hugepages-2Mi", 384 * mi}, {card, 1}, {card, 2}}
+	if i := s.rand.IntN(3 * len(others)); i < len(others) {
+		set(r.Requests, others[i].name, others[i].amount)
+		set(r.Limits, others[i].name, others[i].amount)
+	}
 }
 
 func (s *storm) choose(p *v1.Pod, key string, percent int, values ...string) {
