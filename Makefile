@@ -225,7 +225,7 @@ verify-properties: deps ## CHECKS cases of each property, fuzzing, long historie
 
 .PHONY: verify-storm
 verify-storm: check-go ## a million random events for the scheduler, about an hour of CPU time
-	cd cmd/berth-scheduler && BERTH_EVENTS=1000000 $(GO) test -count=1 -timeout 24h -run '^TestStorm$$' ./internal/trial
+	cd cmd/berth-scheduler && BERTH_EVENTS=1000000 BERTH_QUICK_EVENTS=1000000 $(GO) test -count=1 -timeout 24h -run '^Test(Quick)?Storm$$' ./internal/trial
 
 .PHONY: verify-net
 verify-net: deps ## what asks the network: irqbalance, promtool, packages built twice, checksums of modules, the newest stock kernel

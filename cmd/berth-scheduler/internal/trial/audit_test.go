@@ -86,6 +86,35 @@ func (a *auditor) check(pods []*v1.Pod) error {
 	return errors.Join(errs...)
 }
 
+// checkNode audits the pods of one node.
+func (a *auditor) checkNode(name string, pods []*v1.Pod) error {
+	n := a.nodes[name]
+	if n == nil {
+		return nil
+	}
+	n.clear()
+	var errs []error
+	for _, p := range pods {
+		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+			if err := n.add(p); err != nil {
+				errs = append(errs, fmt.Errorf("pod %s: %w", p.Name, err))
+			}
+		}
+	}
+	a.bindings += len(n.memory.promises)
+	return errors.Join(append(errs, n.whole())...)
+}
+
+// republished notes the memory that a node publishes from now on. The pods keep what was promised to them before.
+func (a *auditor) republished(name string, nodes []v1alpha1.NUMANode, pods []*v1.Pod) {
+	books := &a.nodes[name].memory
+	books.measure(nodes)
+	books.exempt = map[string]bool{}
+	for _, p := range pods {
+		books.exempt[p.Name] = true
+	}
+}
+
 // clear forgets all pods.
 func (n *audited) clear() {
 	n.taken, n.used, n.empty = map[string]cpuset.Set{}, map[string]cpuset.Set{}, map[string]cpuset.Set{}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -94,13 +95,25 @@ func configFrom(t testing.TB, path string) *config.KubeSchedulerConfiguration {
 // build makes a scheduler for the cluster and starts its informers. The scheduler does not schedule yet.
 func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfiguration, registry runtime.Registry) *scheduler.Scheduler {
 	c.Helper()
+	return c.buildOn(ctx, cfg, registry, func(client kubernetes.Interface) (kubernetes.Interface, informers.SharedInformerFactory) {
+		return client, scheduler.NewInformerFactory(client, 0)
+	})
+}
+
+// source returns the client and the informers that a scheduler has in place of a client of the cluster.
+type source func(kubernetes.Interface) (kubernetes.Interface, informers.SharedInformerFactory)
+
+// buildOn is build with other clients and informers.
+func (c *cluster) buildOn(ctx context.Context, cfg *config.KubeSchedulerConfiguration, registry runtime.Registry, from source) *scheduler.Scheduler {
+	c.Helper()
 	c.schedulers++
 	access := c.api.Config()
 	access.UserAgent = c.agent()
-	client, err := kubernetes.NewForConfig(access)
+	direct, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		c.Fatal(err)
 	}
+	client, informers := from(direct)
 	dyn, err := dynamic.NewForConfig(access)
 	if err != nil {
 		c.Fatal(err)
@@ -109,7 +122,6 @@ func (c *cluster) build(ctx context.Context, cfg *config.KubeSchedulerConfigurat
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		c.Fatal(err)
 	}
-	informers := scheduler.NewInformerFactory(client, 0)
 	dynInformers := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 0)
 	s, err := scheduler.New(ctx, client, informers, dynInformers, profile.NewRecorderFactory(broadcaster),
 		scheduler.WithKubeConfig(access),

@@ -19,6 +19,8 @@ type memoryBooks struct {
 	ids []int
 	// promises are what the containers of the pods are bound to.
 	promises []promise
+	// exempt are the pods that were bound when the node published other memory.
+	exempt map[string]bool
 }
 
 // promise is memory that must come from the NUMA nodes of a set, whose bits are indexes of memoryBooks.ids.
@@ -73,19 +75,25 @@ func (b *memoryBooks) promise(pod string, mems cpuset.Set, bytes map[int64]int64
 	}
 }
 
-// check adds up, for every set of NUMA nodes and every page size, what is promised within the set.
+// check adds up, for every set of NUMA nodes and every page size, what is promised within the set. If there are exempt
+// pods, only sets count that promises to other pods cover: each of these had to leave room for the exempt pods of its
+// NUMA nodes, but nobody had to for an exempt pod elsewhere.
 func (b *memoryBooks) check() error {
 	var errs []error
 	for set := uint(1); set < 1<<len(b.ids); set++ {
-		promised, pods := map[int64]int64{}, map[int64][]string{}
+		promised, covered, pods := map[int64]int64{}, map[int64]uint{}, map[int64][]string{}
 		for _, p := range b.promises {
-			if p.set&^set == 0 {
-				promised[p.page] += p.bytes
-				pods[p.page] = append(pods[p.page], p.pod)
+			if p.set&^set != 0 {
+				continue
+			}
+			promised[p.page] += p.bytes
+			pods[p.page] = append(pods[p.page], p.pod)
+			if !b.exempt[p.pod] {
+				covered[p.page] |= p.set
 			}
 		}
 		for page, n := range promised {
-			if has := b.within(set, page); n > has {
+			if has := b.within(set, page); n > has && covered[page] == set {
 				errs = append(errs, fmt.Errorf("NUMA nodes %b promise %d bytes in pages of %d, and have %d: %v", set, n, page, has, pods[page]))
 			}
 		}

@@ -29,10 +29,13 @@ func (b *byHand) republish(c *cluster, name string, nodes []v1alpha1.NUMANode) {
 		}
 		c.publish(t)
 		c.until("the scheduler knows the memory of "+name, func() bool {
-			return strings.Contains(b.answer(uid(pinned("probe", 1, 1), "probe"), name), "were not pinnable") == (status == metav1.ConditionFalse)
+			return strings.Contains(b.answer(probe(), name), "were not pinnable") == (status == metav1.ConditionFalse)
 		})
 	}
 }
+
+// probe returns a pinned pod that requests no CPU: a full node does not refuse it before Berth's Filter is asked.
+func probe() *v1.Pod { return uid(pinned("probe", 0, 1), "probe") }
 
 // answer returns what Filter says about a pod on a node, "" if the pod fits.
 func (b *byHand) answer(p *v1.Pod, node string) string {

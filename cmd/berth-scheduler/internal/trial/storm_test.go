@@ -115,11 +115,7 @@ func (s *storm) judge() error {
 
 // event applies one random event.
 func (s *storm) event() {
-	events := []struct {
-		weight int
-		name   string
-		run    func()
-	}{
+	s.apply([]chanceOf{
 		{400, "create", s.come},
 		{250, "delete", func() { s.some(func(p *v1.Pod) { s.remove(p.Name) }) }},
 		{120, "complete", s.complete},
@@ -129,7 +125,18 @@ func (s *storm) event() {
 		{2, "away", s.away},
 		{100, "wait", func() { time.Sleep(time.Duration(s.rand.IntN(10)) * time.Millisecond) }},
 		{20, "agent", s.agentWrites},
-	}
+	})
+}
+
+// chanceOf is a kind of event and how often it comes, compared with others.
+type chanceOf struct {
+	weight int
+	name   string
+	run    func()
+}
+
+// apply applies one of the events.
+func (s *storm) apply(events []chanceOf) {
 	sum := 0
 	for _, e := range events {
 		sum += e.weight
