@@ -10,10 +10,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
+	"github.com/berth-project/berth/internal/capability/place/placement"
 )
 
 // The API server may carry out a second ambiguous bind after the first one can no longer take effect. The CPUs stay
@@ -75,6 +77,69 @@ func TestAmbiguousBindsOfDifferentCPUs(t *testing.T) {
 			t.Errorf("%d ambiguous binds are left", many)
 		}
 	})
+}
+
+// Two ambiguous binds of one pod can name the same CPUs and different memory. The node holds the CPUs once, and the memory
+// of both: the later bind may be the one that is carried out.
+func TestAmbiguousBindsOfDifferentMemory(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		fills := func(p *v1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse("60Gi")
+		}
+		filler := c.ordinary("filler", "1")
+		c.update(filler, fills)
+		c.placedOrdinary(c.get(filler))
+		pod, made := c.pod("a", 4, memory("40Gi", "")), []string{}
+		c.fault = func(b *v1.Binding) (bool, error) {
+			made = append(made, b.Annotations[v1alpha1.AnnotationPlacement])
+			return false, errors.New("EOF")
+		}
+		c.schedule(pod)
+		c.remove(filler)
+		c.schedule(pod)
+		c.fault = nil
+		wide, narrow := mustPlace(t, made[0]), mustPlace(t, made[1])
+		if wide.CPUs != narrow.CPUs || wide.Mems != "0-1" || narrow.Mems != "0" {
+			t.Fatalf("the tries name %+v and %+v", wide, narrow)
+		}
+		n := c.plugin.core.nodes.find("n1")
+		if o := n.beside("", &placement.Held{}); len(n.ambiguous) != 2 || o.Unknown != 0 {
+			t.Errorf("%d ambiguous binds, %d unknown CPUs", len(n.ambiguous), o.Unknown)
+		}
+		other := c.pod("b", 2, memory("30Gi", ""))
+		c.placed(other)
+		if mems := memsOf(t, c, other); mems != "1" {
+			t.Errorf("30 GiB beside an ambiguous bind of 40 GiB to NUMA node 0 may come from %s", mems)
+		}
+
+		c.remove(other)
+		refill := c.ordinary("refill", "1")
+		c.update(refill, fills)
+		c.placedOrdinary(c.get(refill))
+		again := c.reserve(c.filter(pod)) // the same CPUs, and memory of both NUMA nodes again
+		late := c.pod("c", 2, memory("5Gi", ""))
+		c.placed(late)
+		if mems := memsOf(t, c, late); mems != "1" {
+			t.Errorf("5 GiB beside the same and a reservation may come from %s", mems)
+		}
+		if c.finish(again); !again.status.IsSuccess() {
+			t.Error(again.status.Message())
+		}
+		if len(n.ambiguous) != 0 {
+			t.Errorf("%d ambiguous binds of a bound pod", len(n.ambiguous))
+		}
+	})
+}
+
+// mustPlace returns what a placement says of the container of the tests.
+func mustPlace(t *testing.T, annotation string) v1alpha1.ContainerPlacement {
+	t.Helper()
+	placed, problems := v1alpha1.DecodePlacement(annotation)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return placed.Containers["app"]
 }
 
 // A binding may wait in the client's rate limit before it is sent. The time in which the API server may still carry it

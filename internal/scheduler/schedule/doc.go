@@ -91,7 +91,7 @@
 // the API server should not be above 60 seconds.
 //
 // An ambiguous bind does not keep its own pod from the CPUs, and the pod is tried again: an API server binds a pod only
-// once. Another try with the same CPUs extends the ambiguous bind; a try with other CPUs adds a second. Ordinary pods
+// once. Another try with the same CPUs and memory extends the ambiguous bind; any other try adds a second. Ordinary pods
 // also have ambiguous binds, of their request, on nodes whose CPUs are known; there the plugin binds them itself. One
 // case is not detected: the first try of a request timed out, the client sent the request again because the API server
 // answered "try again later", and the last try failed for certain.

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"reflect"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -261,7 +260,7 @@ func (c *core) count(pod *v1.Pod, cpus int) refusal {
 func (r *record) saysAsMuchAs(old *record) bool {
 	return old != nil && old.holds() && old.reserved == r.reserved &&
 		kubepod.Scheduled(old.pod) == kubepod.Scheduled(r.pod) &&
-		kubepod.OptsIntoMoves(old.pod) == kubepod.OptsIntoMoves(r.pod) && reflect.DeepEqual(old.held, r.held)
+		kubepod.OptsIntoMoves(old.pod) == kubepod.OptsIntoMoves(r.pod) && old.held.Equal(&r.held)
 }
 
 // sameHeld compares the parts of a and b whose change can free CPUs.

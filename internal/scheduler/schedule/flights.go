@@ -16,7 +16,7 @@ import (
 type flights struct {
 	mu       sync.Mutex
 	reserved map[types.UID]flight
-	// ambiguous has an entry for each node and set of CPUs. mu guards their until.
+	// ambiguous has an entry for each node and placement. mu guards their until.
 	ambiguous map[types.UID][]*ambiguousBind
 }
 
@@ -63,12 +63,12 @@ func (f *flights) at(uid types.UID) string {
 }
 
 // addAmbiguous adds an ambiguous bind of a pod, and reports whether it is new. A second failure on the same node with
-// the same CPUs only extends the first bind.
+// the same CPUs and memory only extends the first bind.
 func (f *flights) addAmbiguous(b *ambiguousBind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, old := range f.ambiguous[b.uid] {
-		if old.node == b.node && sameHeld(&old.held, &b.held) {
+		if old.node == b.node && old.held.Equal(&b.held) {
 			if b.until.After(old.until) {
 				old.until = b.until
 			}

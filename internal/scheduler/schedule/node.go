@@ -262,6 +262,14 @@ func pinningOf(pod *v1.Pod) (workload.Pinning, v1alpha1.FieldErrors) {
 	return workload.PinningOf(kubepod.Of(pod))
 }
 
+// holder returns the record of a pod that holds its CPUs now, nil for none. The caller holds mu.
+func (n *node) holder(uid types.UID) *record {
+	if r := n.records[uid]; r != nil && r.holds() {
+		return r
+	}
+	return nil
+}
+
 // others adds up what the counted pods hold, without the pod uid. The caller holds mu.
 func (n *node) others(uid types.UID, count func(*record) bool) placement.Occupancy {
 	var o placement.Occupancy
@@ -279,7 +287,7 @@ func (n *node) beside(uid types.UID, held *placement.Held) placement.Occupancy {
 	o := n.others(uid, (*record).holds)
 	for _, b := range n.ambiguous {
 		if b.uid != uid {
-			o.Add(n.machine, &b.held)
+			n.addAmbiguous(b, n.holder(b.uid), &o)
 		}
 	}
 	o.Overlaps = cpuset.Set{}

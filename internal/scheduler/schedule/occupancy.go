@@ -138,27 +138,43 @@ func (n *node) addMissing(v view, own types.UID, o *placement.Occupancy) request
 		if b.uid == own || v.removed(b.uid) {
 			continue
 		}
-		request.add(n.addAmbiguous(b, o))
+		r := n.records[b.uid]
+		if r != nil && b.pass != n.pass && !r.missing() {
+			r = nil
+		}
+		n.addAmbiguous(b, r, o)
+		if b.pass != n.pass && r == nil && n.requestsFirst(b) {
+			request.add(b.request)
+		}
 	}
 	return request
 }
 
-// addAmbiguous adds the CPUs of an ambiguous bind, and returns its request. The same pod may have come to the node a
-// second time: then its request counts already, and so do its CPUs unless they differ. The caller holds n.mu.
-func (n *node) addAmbiguous(b *ambiguousBind, o *placement.Occupancy) requested {
-	r := n.records[b.uid]
-	present := b.pass == n.pass || r != nil && r.missing()
-	if !present || r == nil || r.held.CPUs() != b.held.CPUs() {
+// addAmbiguous adds what an ambiguous bind holds beyond what counts already for its pod: the record r, nil for none, and
+// earlier ambiguous binds. With the same CPUs, only memory in other NUMA nodes is more. The caller holds n.mu.
+func (n *node) addAmbiguous(b *ambiguousBind, r *record, o *placement.Occupancy) {
+	same := r != nil && r.held.SameCPUs(&b.held)
+	if same && r.held.Equal(&b.held) {
+		return
+	}
+	for _, other := range n.ambiguous {
+		if other == b || b.shares || same {
+			break
+		}
+		same = other.uid == b.uid && other.held.SameCPUs(&b.held)
+	}
+	if same {
+		o.AddMemory(&b.held)
+	} else {
 		o.Add(n.machine, &b.held)
 	}
-	if present || !b.shares && n.firstOf(b.uid) != b {
-		return requested{}
-	}
-	return b.request
 }
 
-// firstOf returns the first ambiguous bind of a pod, nil for none. A pod with two ambiguous binds, for different CPUs,
-// requests no more than once. The caller holds mu.
+// requestsFirst reports whether no earlier ambiguous bind of the same pod counts its request. A pod with two ambiguous
+// binds, for different placements, requests no more than once. The caller holds mu.
+func (n *node) requestsFirst(b *ambiguousBind) bool { return b.shares || n.firstOf(b.uid) == b }
+
+// firstOf returns the first ambiguous bind of a pod, nil for none. The caller holds mu.
 func (n *node) firstOf(uid types.UID) *ambiguousBind {
 	for _, other := range n.ambiguous {
 		if other.uid == uid {

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place/alloc"
@@ -32,6 +33,15 @@ func (h *Held) Resizing() bool { return h.resizing }
 // ExtraMilli returns by how much the held and promised CPUs exceed the requests of the pinned containers, in
 // thousandths of a CPU.
 func (h *Held) ExtraMilli() int64 { return h.extra }
+
+// SameCPUs reports whether h and other hold the same known CPUs, with the same exclusivity.
+func (h *Held) SameCPUs(other *Held) bool { return h.holding == other.holding }
+
+// Equal reports whether h and other hold the same in all respects.
+func (h *Held) Equal(other *Held) bool {
+	return h.SameCPUs(other) && h.extra == other.extra && h.unknown == other.unknown && h.resizing == other.resizing &&
+		slices.Equal(h.bounds, other.bounds)
+}
 
 // HeldBy returns what a bound pod holds by its annotation berth.dev/placement ("" if it has none). HeldBy believes each
 // part without a Doubt, but no part of an annotation that cannot be read.

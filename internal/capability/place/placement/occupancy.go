@@ -54,6 +54,17 @@ func (o *Occupancy) Add(m *alloc.Machine, h *Held) {
 	m.Hold(&o.Taken, h.holding)
 }
 
+// AddMemory adds the memory of a pod whose CPUs and requests count already: it is not known yet whether its memory comes
+// from the NUMA nodes that count, or from those of h.
+func (o *Occupancy) AddMemory(h *Held) {
+	for _, b := range h.bounds {
+		if b.kind >= 0 {
+			b.request = 0
+			o.bind(b)
+		}
+	}
+}
+
 // Overbound reports whether more memory than there is, of one page size, is bound to the same NUMA nodes as some memory
 // of h, which must have been added. Like binder, it checks each bound beside the earlier ones. Their order is not known
 // here, so a bound counts as too much only if it fits in no order: a bound that may have come last is removed first.
