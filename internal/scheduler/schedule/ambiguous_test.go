@@ -104,7 +104,7 @@ func TestAmbiguousBindsOfDifferentMemory(t *testing.T) {
 			t.Fatalf("the tries name %+v and %+v", wide, narrow)
 		}
 		n := c.plugin.core.nodes.find("n1")
-		if o := n.beside("", &placement.Held{}); len(n.ambiguous) != 2 || o.Unknown != 0 {
+		if o := n.beside("", &placement.Held{}, (*record).holds); len(n.ambiguous) != 2 || o.Unknown != 0 {
 			t.Errorf("%d ambiguous binds, %d unknown CPUs", len(n.ambiguous), o.Unknown)
 		}
 		other := c.pod("b", 2, memory("30Gi", ""))

@@ -28,7 +28,7 @@ const (
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
 	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
 		(cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod)) {
-		return p.bindOrdinary(ctx, pod, nodeName)
+		return p.bindOrdinary(ctx, pod, nodeName, cy.request)
 	}
 	made, status := p.reserved(state, pod, nodeName)
 	if made == nil {
@@ -44,14 +44,22 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 	return status
 }
 
-// bindOrdinary binds a pod that shares its CPUs. It empties a placement that the pod brings, since CPUs would be held
-// for it once the pod is bound. It changes nothing else.
-func (p *Plugin) bindOrdinary(ctx context.Context, pod *v1.Pod, nodeName string) *fwk.Status {
+// bindOrdinary binds a pod that shares its CPUs, if the accounting rule still admits it. It empties a placement that the
+// pod brings, since CPUs would be held for it once the pod is bound. It changes nothing else.
+func (p *Plugin) bindOrdinary(ctx context.Context, pod *v1.Pod, nodeName string, request int64) *fwk.Status {
+	if !p.core.machines.claim(pod, nodeName, request) {
+		p.core.meters.lost()
+		return fwk.NewStatus(fwk.Unschedulable, textRace)
+	}
 	binding := bindingOf(pod, nodeName)
 	if bringsPlacement(pod) {
 		binding.Annotations = map[string]string{v1alpha1.AnnotationPlacement: ""}
 	}
-	return p.send(ctx, pod, binding, nil)
+	status := p.send(ctx, pod, binding, nil)
+	if status != nil {
+		p.core.nodes.sums.unclaim(pod, nodeName)
+	}
+	return status
 }
 
 // bringsPlacement reports whether a pod has a placement. The placement of an unbound pod comes from its author.
@@ -89,7 +97,7 @@ func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*
 	if made == nil || made.node != nodeName {
 		return nil, fwk.AsStatus(fmt.Errorf("bind pod %s/%s: %w", pod.Namespace, pod.Name, errNotReserved))
 	}
-	if text := p.core.outdated(pod.UID, made); text != "" {
+	if text := p.core.outdated(pod.UID, made, cy.request); text != "" {
 		p.core.meters.lost()
 		return nil, fwk.NewStatus(fwk.Unschedulable, text)
 	}
@@ -115,9 +123,9 @@ func (p *Plugin) bind(ctx context.Context, binding *v1.Binding) error {
 	return nil
 }
 
-// outdated returns why a reservation must not be carried out any more, "" if it may: another scheduler bound pods in
-// the meantime, or the topology changed.
-func (c *core) outdated(uid types.UID, made *reservation) string {
+// outdated returns why a reservation of a pod with this request must not be carried out any more, "" if it may: another
+// scheduler bound pods in the meantime, pods were resized, or the topology changed.
+func (c *core) outdated(uid types.UID, made *reservation, request int64) string {
 	n := c.nodes.find(made.node)
 	if n == nil {
 		return textRebuilt
@@ -127,7 +135,8 @@ func (c *core) outdated(uid types.UID, made *reservation) string {
 	if !n.access.known() || n.machine != made.machine {
 		return textRebuilt
 	}
-	if o := n.beside(uid, &made.held); !o.Sound(n.machine) || o.Overbound(n.machine, &made.held) {
+	o := n.beside(uid, &made.held, (*record).holds)
+	if !o.Sound(n.machine) || o.Overbound(n.machine, &made.held) || !c.machines.admits(n, uid, &made.held, request) {
 		return textRace
 	}
 	return ""

@@ -16,6 +16,8 @@ type directory struct {
 	usage *usage
 	// hiders is where the nodes register while they hide CPUs.
 	hiders *hiding
+	// sums has what the bound pods of each node request, also of nodes that have no entry in nodes.
+	sums sums
 	// places has the nodes of a snapshot, which it holds in memory.
 	places atomic.Pointer[placeTable]
 	// version changes whenever a name refers to another node.

@@ -25,7 +25,7 @@
 // PreFilter reads the pod once. Filter really chooses the CPUs on each node, with the allocator that Reserve, the agent
 // and the command line use. Score ranks the nodes by the chosen CPUs. Reserve chooses again from the same state, with
 // the same answer, and holds the CPUs. The race is lost if Reserve disagrees, because something changed in the
-// meantime, or if Bind finds that another scheduler bound a pod to the CPUs. The plugin counts lost races, and the pod
+// meantime, or if Bind finds that another scheduler bound a pod to the CPUs or that the rule below is broken. The plugin counts lost races, and the pod
 // is tried again after its backoff. Bind passes the placement in the annotations of the Binding, in one request, so
 // that no kubelet ever sees the pod without it. It empties the placement that an ordinary pod brings.
 //
@@ -72,6 +72,12 @@
 // pod that hides CPUs. The cycles of profiles without this plugin are not seen, so a pending pod of such a profile may
 // be nominated for any node. The cycles of pod groups skip nothing. The answer, like the snapshot, is from the moment when the cycle
 // began.
+//
+// Bind checks the rule again, for pinned and ordinary pods, because pods are bound and resized after the snapshot of the
+// cycle. For that the plugin has a sum for each node: what its bound pods request, by the informer. Bind adds
+// reservations, bindings that are being sent, and ambiguous binds, each pod once. If the sum leaves no room, Bind asks
+// the informer's store before it refuses, since handlers may be behind it. A node whose size is not known refuses
+// nothing.
 //
 // The rule holds for the pods that pass through this plugin:
 //

@@ -48,10 +48,21 @@ func (c *core) catchUp(ctx context.Context) {
 }
 
 // onPod records the state of a pod that the API server shows.
-func (c *core) onPod(old, pod *v1.Pod) { c.take(old, pod, false) }
+func (c *core) onPod(old, pod *v1.Pod) {
+	if old != nil && old.UID != pod.UID {
+		c.nodes.sums.drop(old) // its end was missed
+	}
+	c.take(old, pod, false)
+}
 
 // take does the work of onPod; ahead reports that the informer may not show the pod yet.
 func (c *core) take(old, pod *v1.Pod, ahead bool) {
+	switch {
+	case kubepod.Complete(pod):
+		c.nodes.sums.drop(pod)
+	case pod.Spec.NodeName != "":
+		c.nodes.sums.count(pod, ahead)
+	}
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.onOrdinary(pod)
 		return
@@ -270,6 +281,7 @@ func sameHeld(a, b *placement.Held) bool {
 
 func (c *core) offPod(pod *v1.Pod) {
 	c.queue.done(pod.UID)
+	c.nodes.sums.drop(pod)
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.settleBinds(pod.UID)
 		return

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +38,7 @@ func TestHistories(t *testing.T) {
 					c.topology(name, withPools())
 				}
 				c.settle()
-				h := &history{cluster: c, random: rand.New(rand.NewPCG(uint64(seed), 7)), reserved: map[string]string{}, overtaken: map[string]bool{}}
+				h := &history{cluster: c, random: rand.New(rand.NewPCG(uint64(seed), 7)), reserved: map[string]string{}}
 				for step := range steps {
 					h.step(step)
 					h.check()
@@ -69,10 +68,6 @@ type history struct {
 	bound    int
 	promised bool // whether memory of a NUMA node was promised
 	resized  int
-	// overtaken contains the nodes where a resize was carried out while another pod was being bound. The agent does not
-	// know that pod, and a binding only requires disjoint CPUs. The accounting rule may be broken until the node has
-	// room.
-	overtaken map[string]bool
 }
 
 func (h *history) step(step int) {
@@ -229,7 +224,6 @@ func (h *history) resize() {
 // carryOutResize acts as the agent and the kubelet. The agent knows the pods that are bound to the node, but not the
 // pods that are being bound.
 func (h *history) carryOutResize(pod *v1.Pod) {
-	h.overtaken[pod.Spec.NodeName] = h.overtaken[pod.Spec.NodeName] || h.takes(pod.Spec.NodeName)
 	n := agent.New(agent.Facts{Machine: must(alloc.Compile(machine()))(h.t), Hash: machine().Hash(), AllocatableMilli: 32000, Pinnable: true})
 	for _, other := range must(h.client.CoreV1().Pods("").List(h.ctx, metav1.ListOptions{}))(h.t).Items {
 		if other.Spec.NodeName != pod.Spec.NodeName {
@@ -251,11 +245,6 @@ func (h *history) carryOutResize(pod *v1.Pod) {
 		}
 	}
 	h.update(pod, carriedOut)
-}
-
-// takes reports whether a pod is being bound to a node.
-func (h *history) takes(node string) bool {
-	return slices.ContainsFunc(h.flying, func(a *attempt) bool { return a.node == node })
 }
 
 // restart starts a new scheduler, which loses all state that is not in the API server.
@@ -313,10 +302,7 @@ func (h *history) check() {
 	}
 	for name, o := range occupied {
 		n := placement.Node{Machine: m, AllocatableMilli: 32000, RequestedMilli: requested[name]}
-		switch left := n.Surplus(o); {
-		case left >= 0:
-			h.overtaken[name] = h.overtaken[name] && h.takes(name)
-		case !h.overtaken[name]:
+		if left := n.Surplus(o); left < 0 {
 			h.t.Errorf("node %s: %d thousandths too many are promised", name, -left)
 		}
 	}

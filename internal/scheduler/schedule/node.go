@@ -281,10 +281,10 @@ func (n *node) others(uid types.UID, count func(*record) bool) placement.Occupan
 	return o
 }
 
-// beside returns what a pod and all others hold, as far as this process knows. Overlaps has the CPUs that the pod
-// shares with another pod. The caller holds mu.
-func (n *node) beside(uid types.UID, held *placement.Held) placement.Occupancy {
-	o := n.others(uid, (*record).holds)
+// beside returns what a pod and the others that count hold, as far as this process knows. Overlaps has the CPUs that the
+// pod shares with another pod. The caller holds mu.
+func (n *node) beside(uid types.UID, held *placement.Held, count func(*record) bool) placement.Occupancy {
+	o := n.others(uid, count)
 	for _, b := range n.ambiguous {
 		if b.uid != uid {
 			n.addAmbiguous(b, n.holder(b.uid), &o)

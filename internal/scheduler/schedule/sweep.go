@@ -73,6 +73,7 @@ func (c *core) sweep() {
 	c.shortages.sweep(gone)
 	c.repacks.known.sweep(gone)
 	c.tries.sweep(gone)
+	c.nodes.sums.sweep(gone)
 	var found tally
 	for _, n := range c.nodes.all() {
 		var dropped []*record
