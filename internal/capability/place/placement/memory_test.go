@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -124,10 +125,37 @@ func TestMemoryBesideRequests(t *testing.T) {
 	}
 }
 
+// memoryOnly adds a NUMA node without CPUs to a machine, such as a CXL expander or the memory of a GPU.
+func (s shape) memoryOnly(t testing.TB, bytes int64) placement.Node {
+	t.Helper()
+	top := s.topology(t)
+	distances := slices.Repeat([]int{24}, s.nodes+1)
+	distances[s.nodes] = 10
+	for i := range top.Nodes {
+		top.Nodes[i].Distances = append(top.Nodes[i].Distances, 24)
+	}
+	top.Nodes = append(top.Nodes, topology.Node{ID: topology.NodeID(s.nodes), MemoryBytes: bytes, Distances: distances})
+	for i := range top.Devices {
+		top.Devices[i].Nodes = append(top.Devices[i].Nodes, 0)
+	}
+	m, err := alloc.Compile(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return placement.Node{Machine: m, AllocatableMilli: int64(top.Online.Size()) * 1000}
+}
+
 // NUMA node 0 has a bound pod of 50 GiB and node 1 is empty. A pod of 20 GiB gets CPUs and memory on node 1, although
-// node 0 is fuller. A pod that no node can hold may use all nodes. A NUMA node without CPUs is not a local node.
+// node 0 is fuller. A pod that no node can hold may use all nodes. A NUMA node without CPUs is nobody's local node: no
+// pod is bound to it alone, none prefers other CPUs because of it, and unbound memory has no share there.
 func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
-	n := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 64 * gi}.node(t)
+	s := shape{nodes: 2, l3: 1, cores: 8, threads: 1, memory: 64 * gi}
+	t.Run("memory beside CPUs", func(t *testing.T) { testMemoryComesFirst(t, s.node(t), "0-1") })
+	t.Run("a node of memory only", func(t *testing.T) { testMemoryComesFirst(t, s.memoryOnly(t, 512*gi), "0-2") })
+}
+
+// testMemoryComesFirst is the test for one machine, whose memory is in the NUMA nodes of all.
+func testMemoryComesFirst(t *testing.T, n placement.Node, all string) {
 	var o placement.Occupancy
 	bound := func(cpus, bytes int64) workload.Pinning {
 		c := app("app", cpus)
@@ -138,16 +166,18 @@ func TestNodesThatHoldTheMemoryComeFirst(t *testing.T) {
 	}
 	held := placement.HeldBy(n.Machine, bound(2, 50*gi), `{"v":1,"topology":"`+hash+`","containers":{"app":{"cpus":"0-1","mems":"0","policy":"exclusive"}}}`)
 	o.Add(n.Machine, &held)
-	n.RequestedMemory = 50 * gi
 	for _, test := range []struct {
-		name       string
-		bytes      int64
-		cpus, mems string
+		name           string
+		bytes, unbound int64
+		cpus, mems     string
 	}{
-		{"fits beside the other", 7 * gi, "2-3", "0"},
-		{"fits into the other node", 20 * gi, "8-9", "1"},
-		{"fits nowhere", 60 * gi, "2-3", "0-1"},
+		{"fits beside the other", 7 * gi, 0, "2-3", "0"},
+		{"fits into the other node", 20 * gi, 0, "8-9", "1"},
+		{"fits nowhere", 60 * gi, 0, "2-3", all},
+		{"beside half of what others request", 47 * gi, 20 * gi, "8-9", "1"},
+		{"half is too much", 48 * gi, 20 * gi, "2-3", all},
 	} {
+		n.RequestedMemory = 50*gi + test.unbound
 		ask := placement.AskOf(bound(2, test.bytes))
 		d, no := placement.Decide(new(alloc.Scratch), n, &o, &ask)
 		if got := d.Annotation(&ask, hash).Containers["app"]; !no.OK() || got.CPUs != test.cpus || got.Mems != test.mems {
