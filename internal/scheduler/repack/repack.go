@@ -40,7 +40,7 @@ func Room(a *placement.Ask) Goal {
 // WholeL3s returns the goal that count L3 domains are wholly free.
 func WholeL3s(count int) Goal {
 	return func(_ *alloc.Scratch, n placement.Node, o *placement.Occupancy) bool {
-		return n.Fragmentation(o).FreeL3 >= count
+		return n.WholeL3s(o) >= count
 	}
 }
 

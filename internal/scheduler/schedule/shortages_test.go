@@ -110,7 +110,7 @@ func TestPendingByFragmentation(t *testing.T) {
 		last := c.holding("d", "n2", "8-10,24-26", 6)
 		single := annotated(numaSpec, `{"numaTopologyPolicy":"SingleNUMANode"}`)
 		pod := c.pod("p", 14, single)
-		const want = "pending by fragmentation: node n2 has 22 free CPUs, but fewer than 14 free CPUs in one NUMA node: the most there are is 12 (2 missing)"
+		const want = "pending by fragmentation: node n2 has 20 free CPUs, but fewer than 14 free CPUs in one NUMA node: the most there are is 12 (2 missing)"
 		if got := c.postFilter(pod); got != want {
 			t.Errorf("PostFilter says %q, want %q", got, want)
 		}

@@ -29,8 +29,9 @@
 // # Fragmentation
 //
 // A free CPU is scattered if its L3 domain is partly in use (without L3 domains: its NUMA node). A pod that gets it
-// shares the cache, and no pod can have the whole domain. Fragmentation is the share of scattered CPUs among the free
-// CPUs. It is 0 on an empty machine and on a full machine. The report also has the largest counts that still fit into
+// shares the cache, and no pod can have the whole domain. Fragmentation is the share of scattered CPUs among the CPUs
+// that no pod has. It is 0 on an empty machine and on a full machine. The report counts as free what pods can still get:
+// one whole core stays with the shared pool. It also has the largest counts that still fit into
 // one NUMA node and one L3 domain, the wholly free domains and cores, and the broken cores (placement.FragmentationOf).
 // The status of a NodeTopology has the same figure.
 package simulate

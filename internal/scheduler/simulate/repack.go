@@ -159,7 +159,7 @@ func (c *Cluster) Repacks(name string, moves int) (Repacks, bool) {
 			r.add(Repack{Node: name, Pod: d.name()}, repack.Fewest(from, repack.Room(&d.ask), bounds))
 		}
 	}
-	for l3s, more := r.Fragmentation.FreeL3+1, true; more; l3s++ {
+	for l3s, more := from.WholeL3s(&n.occupancy)+1, true; more; l3s++ {
 		more = r.add(Repack{Node: name, L3s: l3s}, repack.Fewest(from, repack.WholeL3s(l3s), bounds))
 	}
 	return r, true

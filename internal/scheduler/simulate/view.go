@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/berth-project/berth/internal/agent/view"
-	"github.com/berth-project/berth/internal/capability/place/placement"
 )
 
 // View returns an overview of a live cluster: what is free on each node, and why each pending pod waits. Each pod is
@@ -39,9 +38,8 @@ func (n *node) view() view.Node {
 	if n.machine != nil {
 		pinnable := n.machine.Pinnable()
 		v.CPUs, v.L3 = pinnable.Size(), len(n.machine.Topology().L3sOf(pinnable))
-		state := placement.Node{Machine: n.machine}
-		free, lie := state.Free(n.occupancy.Taken.CPUs())
-		v.FreeCPUs, v.FreeL3, v.Fragmentation = max(0, free.Size()-n.occupancy.Unknown), lie.FreeL3, lie.Percent
+		free := n.fragmentation()
+		v.FreeCPUs, v.FreeL3, v.Fragmentation = free.FreeCPUs, free.FreeL3, free.Percent
 	}
 	if n.object.Spec.Unschedulable {
 		v.Notes = append(v.Notes, "cordoned")

@@ -19,7 +19,7 @@ func TestConditionSaysFragmentation(t *testing.T) {
 	got := c.pending("c")
 	for _, want := range []string{
 		"0/1 nodes are available: 1 node(s) had fewer than 6 free CPUs in one NUMA node. ",
-		"pending by fragmentation: node n0 has 8 free CPUs, but fewer than 6 free CPUs in one NUMA node: the most there are is 4 (2 missing)",
+		"pending by fragmentation: node n0 has 6 free CPUs, but fewer than 6 free CPUs in one NUMA node: the most there are is 4 (2 missing)",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("c waits because %q, want %q", got, want)

@@ -8,8 +8,11 @@ import (
 // Fragmentation describes how well the free CPUs of a machine lie together. CPUs that no pod may have exclusively
 // (reserved, isolated, offline) count as absent.
 type Fragmentation struct {
-	// FreeCPUs is how many CPUs pods may still have exclusively.
+	// FreeCPUs is how many CPUs pods may still have exclusively: of Node.Free, one whole core stays with the shared
+	// pool.
 	FreeCPUs int `json:"freeCPUs"`
+	// Shared is how many more CPUs no pod has: those of the core that stays.
+	Shared int `json:"-"`
 	// LargestInNUMANode is the largest number of CPUs that fits into one NUMA node, LargestInL3 the largest in one L3
 	// domain.
 	LargestInNUMANode int `json:"largestInNUMANode"`
@@ -23,13 +26,13 @@ type Fragmentation struct {
 	// Scattered is how many free CPUs are in L3 domains that are partly in use (in NUMA nodes, for CPUs in no L3
 	// domain).
 	Scattered int `json:"scatteredCPUs"`
-	// Percent is Scattered in percent of FreeCPUs, rounded: 0 on an empty machine and on a full one. It is the
-	// fragmentation in the status of a NodeTopology.
+	// Percent is Scattered in percent of the CPUs that no pod has, rounded: 0 on an empty machine and on a full one. It
+	// is the fragmentation in the status of a NodeTopology.
 	Percent int `json:"percent"`
 }
 
-// FragmentationOf returns the fragmentation of one machine, of whose pinnable CPUs some are taken. For what a pod can
-// get, pinnable must exclude the efficiency cores.
+// FragmentationOf returns the fragmentation of one machine, of whose pinnable CPUs some are taken and all others are
+// free. For what a pod can get, pinnable must exclude the efficiency cores, and see Node.Free.
 func FragmentationOf(t *topology.Topology, pinnable, taken cpuset.Set) Fragmentation {
 	free := pinnable.Difference(taken)
 	f := Fragmentation{FreeCPUs: free.Size()}
@@ -73,6 +76,7 @@ func lie(domain, free cpuset.Set) (whole, scattered int) {
 // Plus adds up machines; the largest fit is that of one machine.
 func (f Fragmentation) Plus(o Fragmentation) Fragmentation {
 	f.FreeCPUs += o.FreeCPUs
+	f.Shared += o.Shared
 	f.LargestInNUMANode = max(f.LargestInNUMANode, o.LargestInNUMANode)
 	f.LargestInL3 = max(f.LargestInL3, o.LargestInL3)
 	f.FreeCores += o.FreeCores
@@ -80,7 +84,7 @@ func (f Fragmentation) Plus(o Fragmentation) Fragmentation {
 	f.FreeNUMANodes += o.FreeNUMANodes
 	f.BrokenCores += o.BrokenCores
 	f.Scattered += o.Scattered
-	f.Percent = percent(f.Scattered, f.FreeCPUs)
+	f.Percent = percent(f.Scattered, f.FreeCPUs+f.Shared)
 	return f
 }
 

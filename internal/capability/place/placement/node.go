@@ -79,14 +79,49 @@ func (n *Node) Given() cpuset.Set {
 // remaining CPUs are the shared pool's, and nothing is fragmented.
 func (n *Node) Free(taken cpuset.Set) (cpuset.Set, Fragmentation) {
 	t, given := n.Machine.Topology(), n.Given()
-	free := Givable(n.Machine, given.Difference(taken), t.Containers().Difference(taken))
+	untaken, shared := given.Difference(taken), t.Containers().Difference(taken)
+	free := Givable(n.Machine, untaken, shared)
 	if free.IsEmpty() {
-		taken = given
+		return free, Fragmentation{}
 	}
-	return free, FragmentationOf(t, given, taken)
+	f := FragmentationOf(t, given, taken)
+	f.FreeCPUs, f.Shared = free.Size(), f.FreeCPUs-free.Size()
+	f.LargestInNUMANode, f.LargestInL3 = 0, 0
+	for i := range t.Nodes {
+		n.enlarge(&f.LargestInNUMANode, t.Nodes[i].CPUs.Intersect(untaken), shared)
+	}
+	for i := range t.L3 {
+		n.enlarge(&f.LargestInL3, t.L3[i].CPUs.Intersect(untaken), shared)
+	}
+	return free, f
 }
 
-// Fragmentation returns the fragmentation of the CPUs that pods may get.
+// enlarge raises largest to what fits into a domain of which these CPUs are untaken.
+func (n *Node) enlarge(largest *int, untaken, shared cpuset.Set) {
+	if untaken.Size() > *largest { // else it cannot be more
+		*largest = max(*largest, Givable(n.Machine, untaken, shared).Size())
+	}
+}
+
+// Fragmentation returns what pods may still get, and how it lies: as Free, without as many CPUs as are unknown.
 func (n *Node) Fragmentation(o *Occupancy) Fragmentation {
-	return FragmentationOf(n.Machine.Topology(), n.Given(), o.Taken.CPUs())
+	_, f := n.Free(o.Taken.CPUs())
+	f.FreeCPUs = max(0, f.FreeCPUs-o.Unknown)
+	f.LargestInNUMANode, f.LargestInL3 = min(f.LargestInNUMANode, f.FreeCPUs), min(f.LargestInL3, f.FreeCPUs)
+	return f
+}
+
+// WholeL3s returns how many L3 domains no pod has CPUs of.
+func (n *Node) WholeL3s(o *Occupancy) int {
+	return FragmentationOf(n.Machine.Topology(), n.Given(), o.Taken.CPUs()).FreeL3
+}
+
+// most returns how many CPUs pods could still get if the free ones lay well: a whole core stays with the shared pool.
+func (n *Node) most(o *Occupancy) int {
+	free := n.Given().Difference(o.Taken.CPUs())
+	most := Givable(n.Machine, free, n.Machine.Topology().Containers().Difference(o.Taken.CPUs())).Size()
+	if most == 0 {
+		most = max(0, free.Size()-threads(n.Machine))
+	}
+	return most - o.Unknown
 }

@@ -32,7 +32,8 @@ func Constraints() []Constraint {
 // of fragmentation.
 type Shortage struct {
 	Constraint Constraint
-	// Free is how many CPUs the node could give out, Missing how many more it would need where the pod needs them.
+	// Free is how many CPUs the node could give out if they lay well: one whole core stays with the shared pool.
+	// Missing is how many more it would need where the pod needs them.
 	Free, Missing int
 	refusal       Refusal
 }
@@ -48,7 +49,7 @@ func (n *Node) Shortage(o *Occupancy, a *Ask, no Refusal) (Shortage, bool) {
 	if no.Code != Allocation && no.Code != SharedPool {
 		return Shortage{}, false
 	}
-	free := n.Given().Difference(o.Taken.CPUs()).Size() - o.Unknown
+	free := n.most(o)
 	s := Shortage{Free: free, Missing: no.Alloc.Want - no.Alloc.Have, refusal: no}
 	if no.Code == SharedPool {
 		s.Constraint, s.Missing = ShortOfPool, threads(n.Machine)

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/placement"
 )
 
-// A refusal is a fragmentation if the number of free CPUs would suffice. It then says how many CPUs are missing where
-// the pod needs them.
+// A refusal is a fragmentation if the number of free CPUs would suffice, less the core that stays with the shared pool.
+// It then says how many CPUs are missing where the pod needs them.
 func TestShortage(t *testing.T) {
 	numa := func(policy string) []string {
 		return []string{"scheduling.koordinator.sh/numa-topology-spec", `{"numaTopologyPolicy":"` + policy + `"}`}
@@ -25,27 +25,32 @@ func TestShortage(t *testing.T) {
 		text        string
 	}{
 		{
-			"whole cores", "0,1,2,4,5,6", 6, cores, placement.ShortOfCores, 10, 2,
-			"10 free CPUs, but fewer than 3 free cores: there are 2 (2 missing)",
+			"whole cores", "0,1,2,4,5,6", 6, cores, placement.ShortOfCores, 8, 2,
+			"8 free CPUs, but fewer than 3 free cores: there are 2 (2 missing)",
 		},
 		{
-			"one NUMA node", "0,8,4,12", 8, numa("SingleNUMANode"), placement.ShortOfNUMA, 12, 2,
-			"12 free CPUs, but fewer than 8 free CPUs in one NUMA node: the most there are is 6 (2 missing)",
+			"one NUMA node", "0,8,4,12", 8, numa("SingleNUMANode"), placement.ShortOfNUMA, 10, 2,
+			"10 free CPUs, but fewer than 8 free CPUs in one NUMA node: the most there are is 6 (2 missing)",
 		},
 		{
 			"one L3 or NUMA node", "0,8,4,12", 7,
 			[]string{"cpu-policy", "static-burst"},
-			placement.ShortOfL3, 12, 1,
-			"12 free CPUs, but fewer than 7 free CPUs in one L3 or NUMA node: the most there are is 6 (1 missing)",
+			placement.ShortOfL3, 10, 1,
+			"10 free CPUs, but fewer than 7 free CPUs in one L3 or NUMA node: the most there are is 6 (1 missing)",
 		},
 		{
-			"cores of its own", "0,1,2,3,4,5", 6, alone, placement.ShortOfExclusive, 10, 2,
-			"10 free CPUs, but fewer than 6 CPUs on cores without another pod: there are 4 (2 missing)",
+			"cores of its own", "0,1,2,3,4,5", 6, alone, placement.ShortOfExclusive, 8, 2,
+			"8 free CPUs, but fewer than 6 CPUs on cores without another pod: there are 4 (2 missing)",
 		},
 		{
-			"the shared pool's core", "0-7", 4, nil, placement.ShortOfPool, 8, 2,
-			"8 free CPUs, but no whole core left for the shared pool: 4 CPUs wanted, 8 left (2 missing)",
+			"the shared pool's core", "0-7", 4, nil, placement.ShortOfPool, 6, 2,
+			"6 free CPUs, but no whole core left for the shared pool: 4 CPUs wanted, 8 left (2 missing)",
 		},
+		{
+			"whole cores, and no whole core is left", "0-6", 4, cores, placement.ShortOfCores, 7, 2,
+			"7 free CPUs, but fewer than 2 free cores: there are 1 (2 missing)",
+		},
+		{"all that is free, with the shared pool's core", "0,1,2,4,5,6", 10, cores, "", 0, 0, ""},
 		{"too few CPUs", "0-5,8-13", 6, cores, "", 0, 0, ""},
 		{"too few for the pool too", "0-5,8-13", 4, nil, "", 0, 0, ""},
 	} {
