@@ -19,7 +19,8 @@ type SchedulerArgs struct {
 	// RequestBelowLimits.
 	RequestBelowLimit RequestBelowLimit `json:"requestBelowLimit,omitempty"`
 	// NUMAAllocateStrategy, one of NUMAAllocateStrategies, applies if neither the pod nor the label of the node
-	// specifies a strategy.
+	// specifies a strategy. If it is absent, it is LeastAllocated in a profile whose NodeResourcesFit says so
+	// explicitly, else MostAllocated.
 	NUMAAllocateStrategy NUMAAllocateStrategy `json:"numaAllocateStrategy,omitempty"`
 	// SayFitsAfterRepack makes a node that refuses a pod report after how many moves of other pods it would accept the
 	// pod, if such moves are known.

@@ -35,9 +35,16 @@ func main() {
 }
 
 // command returns kube-scheduler's command under this program's name.
-func command() *cobra.Command {
-	factory := new(schedule.Factory)
+func command() *cobra.Command { return commandOf(new(schedule.Factory)) }
+
+// commandOf is command with the factory of its plugins.
+func commandOf(factory *schedule.Factory) *cobra.Command {
 	cmd := app.NewSchedulerCommand(app.WithPlugin(schedule.Name, factory.New))
+	cmd.PreRun = func(*cobra.Command, []string) {
+		if flag := cmd.Flags().Lookup("config"); flag != nil {
+			factory.Strategies = strategiesIn(flag.Value.String())
+		}
+	}
 	cmd.Use = "berth-scheduler"
 	cmd.Long += about
 	return cmd

@@ -10,8 +10,8 @@ import (
 )
 
 // decodeArgs decodes what kube-scheduler passes to a plugin that it does not know: the raw JSON of pluginConfig, or
-// nothing.
-func decodeArgs(args runtime.Object) (v1alpha1.SchedulerArgs, error) {
+// nothing. If they name no strategy, it is the given one, or the default if that is empty too.
+func decodeArgs(args runtime.Object, strategy v1alpha1.NUMAAllocateStrategy) (v1alpha1.SchedulerArgs, error) {
 	var raw []byte
 	switch a := args.(type) {
 	case nil:
@@ -27,5 +27,17 @@ func decodeArgs(args runtime.Object) (v1alpha1.SchedulerArgs, error) {
 		raw = text
 	}
 	decoded, problems := v1alpha1.DecodeSchedulerArgs(raw)
-	return decoded, problems.Err()
+	if err := problems.Err(); err != nil {
+		return decoded, err
+	}
+	if strategy != "" && !namesStrategy(raw) {
+		decoded.NUMAAllocateStrategy = strategy
+	}
+	return decoded, nil
+}
+
+// namesStrategy reports whether valid args name a strategy.
+func namesStrategy(raw []byte) bool {
+	var named v1alpha1.SchedulerArgs // without defaults
+	return json.Unmarshal(raw, &named) == nil && named.NUMAAllocateStrategy != ""
 }

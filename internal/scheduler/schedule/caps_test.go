@@ -59,12 +59,34 @@ func TestRequestBelowLimitDenied(t *testing.T) {
 
 func TestBadArgs(t *testing.T) {
 	for _, args := range []string{`{"maxPinnedCPUsPerNamespace":-1}`, `{"namespace":["a"]}`, `{"bindMode":"None"}`, `[]`} {
-		if _, err := decodeArgs(&unknown{Raw: []byte(args)}); err == nil {
+		if _, err := decodeArgs(&unknown{Raw: []byte(args)}, ""); err == nil {
 			t.Errorf("%s is taken", args)
 		}
 	}
-	if _, err := decodeArgs(nil); err != nil {
+	if _, err := decodeArgs(nil, ""); err != nil {
 		t.Error(err)
+	}
+}
+
+// The strategy of the args comes before the strategy of the profile, and this before the default.
+func TestStrategyOfProfile(t *testing.T) {
+	const least, most, even = v1alpha1.NUMALeastAllocated, v1alpha1.NUMAMostAllocated, v1alpha1.NUMADistributeEvenly
+	for _, test := range []struct {
+		args    string
+		profile v1alpha1.NUMAAllocateStrategy
+		want    v1alpha1.NUMAAllocateStrategy
+	}{
+		{``, "", most},
+		{``, least, least},
+		{`{"kind":"SchedulerArgs"}`, least, least},
+		{`{"numaAllocateStrategy":""}`, least, least},
+		{`{"numaAllocateStrategy":"MostAllocated"}`, least, most},
+		{`{"numaAllocateStrategy":"DistributeEvenly"}`, "", even},
+	} {
+		got, err := decodeArgs(&unknown{Raw: []byte(test.args)}, test.profile)
+		if err != nil || got.NUMAAllocateStrategy != test.want {
+			t.Errorf("args %s, profile %q: %s, %v; want %s", test.args, test.profile, got.NUMAAllocateStrategy, err, test.want)
+		}
 	}
 }
 

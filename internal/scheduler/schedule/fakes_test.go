@@ -169,6 +169,7 @@ func (h *fakeHandle) SharedDRAManager() fwk.SharedDRAManager                 { r
 func (h *fakeHandle) SnapshotSharedLister() fwk.SharedLister                 { return fakeLister{h: h} }
 
 func (h *fakeHandle) Extenders() []fwk.Extender { return h.extenders }
+func (h *fakeHandle) ProfileName() string       { return v1.DefaultSchedulerName }
 
 func (h *fakeHandle) NominatedPodsForNode(node string) []fwk.PodInfo {
 	var infos []fwk.PodInfo

@@ -57,6 +57,9 @@ type Factory struct {
 	// Topologies lists and watches the NodeTopologies; nil means the API server of the handle's KubeConfig. If there is
 	// no KubeConfig either, there are no NodeTopologies.
 	Topologies cache.ListerWatcher
+	// Strategies are the strategies of profiles, by name, whose args name none. A plugin does not see the args of the
+	// others.
+	Strategies map[string]v1alpha1.NUMAAllocateStrategy
 
 	mu    sync.Mutex
 	cores map[informers.SharedInformerFactory]*core
@@ -65,7 +68,7 @@ type Factory struct {
 // New returns the plugin of one profile, with args as its SchedulerArgs. What it starts ends with ctx. It fails on
 // invalid args, with an ErrInvalid of v1alpha1, and on informers that cannot be watched.
 func (f *Factory) New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	a, err := decodeArgs(args)
+	a, err := decodeArgs(args, f.Strategies[handle.ProfileName()])
 	if err != nil {
 		return nil, fmt.Errorf("args of the plugin %s: %w", Name, err)
 	}
