@@ -20,13 +20,18 @@ import (
 // its first CPU and its container, and its annotation, files and masks must agree after each resize. In a second round
 // the agent is killed before the resize, or right after it.
 func (s *second) resizePinned(t *testing.T) {
+	s.start(t, "lower", 1)
 	s.start(t, "resized", 1)
+	s.remove(t, "lower") // The pod grows by the lower CPU then, which is the first in every order.
 	s.start(t, "neighbour", 0)
 	s.settled(t)
 	first, id, before := s.given(t, "resized"), containerID(s.pod(t, "resized")), s.answers(t)
 	for _, limit := range []int{2, 3, 1} {
 		s.resize(t, limit)
 		s.resized(t, id, first, limit)
+		if lowest, _ := s.given(t, "resized").Min(); limit > 1 && first.Contains(lowest) {
+			t.Errorf("the first CPU, %s, is the lowest of %s: the pod would keep it anyhow", first, s.given(t, "resized"))
+		}
 	}
 	s.answered(t, before)
 
