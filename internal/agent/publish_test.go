@@ -99,7 +99,7 @@ func (m *machine) joinsAt(server http.RoundTripper) (leave func()) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(m.t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
