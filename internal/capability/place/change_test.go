@@ -298,7 +298,7 @@ func TestSnapshot(t *testing.T) {
 	if len(s.Nodes) != 2 || s.Nodes[0] != (placement.NodeFree{ID: 0, FreeCPUs: 1}) || s.Nodes[1] != (placement.NodeFree{ID: 1}) {
 		t.Errorf("nodes %+v", s.Nodes)
 	}
-	if f := s.Fragmentation; f.FreeCPUs != 3 || f.BrokenCores != 1 {
+	if f := s.Fragmentation; f.FreeCPUs != s.Free.Size() || f.Shared != 2 || f.BrokenCores != 1 {
 		t.Errorf("fragmentation %+v", f)
 	}
 	var lines []string

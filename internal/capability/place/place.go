@@ -82,14 +82,14 @@ func (n *Node) place(c *claim, o *placement.Occupancy) {
 func (n *Node) nodeFor(p *pod) placement.Node {
 	node := n.claims.requested
 	node.Policy, node.AllocatableMilli = n.facts.Policy, n.facts.AllocatableMilli
-	if p.requests() {
+	if counts(p) {
 		count(&node, p, -1)
 	}
 	return node
 }
 
-// requests reports whether the requests of the pod count on this node.
-func (p *pod) requests() bool { return p.known && !p.over() }
+// counts reports whether the requests of a pod count on this node.
+func counts(p *pod) bool { return p.known && !p.over() }
 
 // count adds the requests of the pod to a node, multiplied by times.
 func count(node *placement.Node, p *pod, times int64) {
@@ -112,7 +112,7 @@ func (s *claims) beside(f *Facts, p *pod, held *placement.Occupancy) *placement.
 	}
 	all := held.Clone()
 	for _, other := range s.pods {
-		if other != p && other.requests() && other.has.grant == nil && other.spec.Annotations[v1alpha1.AnnotationPlacement] == "" {
+		if other != p && counts(other) && other.has.grant == nil && other.spec.Annotations[v1alpha1.AnnotationPlacement] == "" {
 			all.AddGiven(f.Given[other.name])
 		}
 	}

@@ -69,7 +69,7 @@ func (s *claims) collect(m *alloc.Machine, all []*pod) {
 	s.all = slices.Grow(s.all[:0], len(all))
 	s.memory = slices.Grow(s.memory[:0], len(all))
 	for _, p := range all {
-		if p.requests() {
+		if counts(p) {
 			count(&s.requested, p, 1)
 		}
 		if p.has.grant == nil && !p.pending {
