@@ -51,8 +51,8 @@ type cluster struct {
 	assumed  map[types.UID]*v1.Pod
 	fault    func(*v1.Binding) (apply bool, err error)
 	leases   atomic.Pointer[listed]
-	requests int // to the API server, for bindings
-	last     int64
+	requests int          // to the API server, for bindings
+	last     atomic.Int64 // generation of a NodeInfo
 	uids     int
 	versions int
 	nodes    []fwk.NodeInfo // of the last snapshot

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -97,7 +98,7 @@ func (r *fakeResource) add(pod *v1.Pod, times int64) {
 // fakeNode is a NodeInfo. Like the real one, it gets a globally unique generation with every change.
 type fakeNode struct {
 	fwk.NodeInfo
-	generations *int64
+	generations *atomic.Int64
 	generation  int64
 	node        *v1.Node
 	pods        []fwk.PodInfo
@@ -120,8 +121,7 @@ func (n *fakeNode) Snapshot() fwk.NodeInfo {
 }
 
 func (n *fakeNode) changed() {
-	*n.generations++
-	n.generation = *n.generations
+	n.generation = n.generations.Add(1)
 }
 
 func (n *fakeNode) AddPodInfo(p fwk.PodInfo) {
