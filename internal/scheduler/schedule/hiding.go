@@ -201,22 +201,34 @@ func findHidden(p *Plugin, nodes []fwk.NodeInfo, again bool) *hidden {
 	if unbound && !again {
 		return &hidden{later: true}
 	}
-	found, infos := &hidden{known: true}, p.handle.SnapshotSharedLister().NodeInfos()
-	for name := range names {
-		info, err := infos.Get(name)
-		if err != nil {
-			return &hidden{}
-		}
-		if n := p.core.nodes.find(name); n != nil { // no machine, no rule
-			found.spots = append(found.spots, spot{n, info})
-		}
-	}
-	for _, info := range nodes {
-		if unbound && info.Node() != nil && len(p.handle.NominatedPodsForNode(info.Node().Name)) > 0 {
-			found.nominated = append(found.nominated, info.Node().Name)
-		}
+	found := &hidden{known: true, spots: p.spotsOf(names)}
+	if unbound {
+		found.nominated = p.nominatedAmong(nodes)
 	}
 	return found
+}
+
+// spotsOf returns the nodes with these names. It omits nodes without a machine, which have no rule, and nodes that the
+// snapshot does not have: no pod can go there in this cycle, and a new node makes a new list.
+func (p *Plugin) spotsOf(names map[string]struct{}) (spots []spot) {
+	infos := p.handle.SnapshotSharedLister().NodeInfos()
+	for name := range names {
+		info, err := infos.Get(name)
+		if n := p.core.nodes.find(name); n != nil && err == nil {
+			spots = append(spots, spot{n, info})
+		}
+	}
+	return spots
+}
+
+// nominatedAmong returns the names of the nodes that have nominated pods.
+func (p *Plugin) nominatedAmong(nodes []fwk.NodeInfo) (names []string) {
+	for _, info := range nodes {
+		if info.Node() != nil && len(p.handle.NominatedPodsForNode(info.Node().Name)) > 0 {
+			names = append(names, info.Node().Name)
+		}
+	}
+	return names
 }
 
 // roomWhereHidden reports whether the accounting rule admits an ordinary pod on every node where it is stricter than

@@ -665,6 +665,18 @@ func TestOneHidingPodKeepsTheSkip(t *testing.T) {
 		if !c.skipsFor("1") || c.skipsFor("31") {
 			t.Error("a pod that waits, and is nominated for no node, counts")
 		}
+		c.pod("orphan", 8, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = "n3" })
+		if !c.skipsFor("1") || c.skipsFor("31") {
+			t.Error("a pod on a node that does not exist counts")
+		}
+		c.node("n3")
+		if !c.skipsFor("24") {
+			t.Error("24 CPUs beside 8 of 32 on the new node")
+		}
+		c.pod("more", 8, requesting("1"), func(p *v1.Pod) { p.Spec.NodeName = "n3" })
+		if c.skipsFor("24") {
+			t.Error("the new node counts as before it existed")
+		}
 	})
 }
 
