@@ -96,6 +96,13 @@ func TestRuleCountsOnce(t *testing.T) {
 		if got := c.plugin.core.nodes.sums.nodes["n1"].milli; got != 31000 {
 			t.Errorf("the bound pods request %d, want 31000", got)
 		}
+		for _, a := range all {
+			c.remove(a.pod)
+		}
+		c.update(rival, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded })
+		if s := &c.plugin.core.nodes.sums; len(s.nodes) != 0 || len(s.ahead) != 0 {
+			t.Errorf("all pods ended, and %d nodes and %d pods ahead count", len(s.nodes), len(s.ahead))
+		}
 	})
 }
 
@@ -128,6 +135,37 @@ func TestRuleBesideBindingUnderWay(t *testing.T) {
 		}
 		if s := &c.plugin.core.nodes.sums; len(s.ahead) != 0 || len(s.nodes["n1"].pods) != 2 {
 			t.Errorf("%d pods ahead, %d counted", len(s.ahead), len(s.nodes["n1"].pods))
+		}
+	})
+}
+
+// A binding that seemed to fail went through: the pod counts once, also until its ambiguous bind is over.
+func TestRuleCountsAmbiguousBindOnce(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.fault = func(*v1.Binding) (bool, error) { return true, errors.New("EOF") }
+		c.schedule(c.ordinary("one", "16"))
+		c.fault = nil
+		if _, ambiguous := c.plugin.core.flights.size(); ambiguous != 1 {
+			t.Fatalf("%d ambiguous binds, want 1", ambiguous)
+		}
+		if a := c.schedule(c.ordinary("two", "16")); !a.status.IsSuccess() {
+			t.Errorf("16 CPUs beside 16 of 32: %s", a.status.Message())
+		}
+	})
+}
+
+// The handler of nodes can be behind too: a node that grew refuses no pod by its earlier size.
+func TestRuleByTheSizeInTheStore(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		a := c.reserve(c.filter(c.ordinary("o", "20")))
+		n := c.plugin.core.nodes.find("n1")
+		n.mu.Lock()
+		n.allocatable = 16000
+		n.mu.Unlock()
+		if c.finish(a); !a.status.IsSuccess() {
+			t.Errorf("20 CPUs on a node that has 32 by now: %s", a.status.Message())
 		}
 	})
 }
