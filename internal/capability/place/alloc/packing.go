@@ -64,12 +64,12 @@ func (k *packing) find(m *Machine, i int) bool {
 	}
 	want := k.order[i]
 	n := k.wants[want].CPUs
-	for _, l3 := range k.domains {
+	for pos, l3 := range k.domains {
 		if !k.search.spend(1) {
 			return false
 		}
 		node := m.l3s[l3].node
-		if k.room[l3] < n || k.even && k.share[node] < n {
+		if k.room[l3] < n || k.even && k.share[node] < n || k.failed(m, pos) {
 			continue
 		}
 		k.give(l3, node, n)
@@ -79,6 +79,15 @@ func (k *packing) find(m *Machine, i int) bool {
 		k.give(l3, node, -n)
 	}
 	return false
+}
+
+// failed reports whether an earlier domain has as much room, in the same node if that matters. There the container was
+// tried already: the order of equal domains decides nothing, and to try all orders would spend the budget.
+func (k *packing) failed(m *Machine, pos int) bool {
+	at := k.domains[pos]
+	return slices.ContainsFunc(k.domains[:pos], func(earlier int) bool {
+		return k.room[earlier] == k.room[at] && (!k.even || m.l3s[earlier].node == m.l3s[at].node)
+	})
 }
 
 // give gives n CPUs of a domain to a container.

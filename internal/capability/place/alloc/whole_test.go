@@ -119,3 +119,16 @@ func TestSmallContainersLeaveRoom(t *testing.T) {
 		t.Errorf("%v %q", a.Each, no)
 	}
 }
+
+// TestTooManyContainersAreCheapToRefuse: thirteen containers of five CPUs do not fit into twelve equal domains. To try all
+// orders of the domains would spend the whole budget.
+func TestTooManyContainersAreCheapToRefuse(t *testing.T) {
+	for _, strategy := range []alloc.Strategy{alloc.MostAllocated, alloc.DistributeEvenly} {
+		m := compile(t, shape{sockets: 1, nodes: 1, l3s: 12, cores: 8, threads: 1}.topology())
+		var s alloc.Scratch
+		a, no := m.Allocate(&s, new(alloc.Taken), &alloc.Request{Strategy: strategy, Wants: wants(5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5)})
+		if no.Code != alloc.Placed || !a.Exact {
+			t.Errorf("strategy %v: exact %t, %q", strategy, a.Exact, no)
+		}
+	}
+}
