@@ -67,15 +67,19 @@ func TestMemoryThatTheKubeletGave(t *testing.T) {
 		name, of, mems string
 	}{
 		{"to nobody", "", "0"}, {"to an ordinary pod", "ns/web", "1"}, {"to the pod itself", "ns/redis", "0"}, {"to a pod with CPUs", "ns/other", "0"},
+		{"to a pod that the agent placed", "ns/own", "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := two().facts(t)
+			n := place.New(f)
 			f.Given = map[string]placement.Given{
 				c.of: placement.GivenBy(f.Machine.Topology(), []v1alpha1.KubeletMemory{{NUMANodes: "0", Bytes: 50 * gi}}),
 			}
-			n := place.New(f)
+			n.SetFacts(f)
 			n.Pods.Put(plain("web", 1, app("nginx", 1)))
 			n.Pods.Put(placed(pod("other", 2, app("app", 1)), "app", "1", "0"))
+			n.Pods.Put(pod("own", 2, app("app", 1)))
+			create(t, n, "own", "app")
 			redis := pod("redis", 3, app("redis", 2))
 			redis.Containers[0].MemoryLimit = 20 * gi
 			n.Pods.Put(redis)
