@@ -139,7 +139,7 @@ func TestRuleBesideBindingUnderWay(t *testing.T) {
 	})
 }
 
-// A binding that seemed to fail went through: the pod counts once, also until its ambiguous bind is over.
+// A pod whose binding seemed to fail counts once: also if it is bound, or tried again, before the ambiguous bind is over.
 func TestRuleCountsAmbiguousBindOnce(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
 		c.node("n1")
@@ -151,6 +151,17 @@ func TestRuleCountsAmbiguousBindOnce(t *testing.T) {
 		}
 		if a := c.schedule(c.ordinary("two", "16")); !a.status.IsSuccess() {
 			t.Errorf("16 CPUs beside 16 of 32: %s", a.status.Message())
+		}
+	})
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		c.fault = func(*v1.Binding) (bool, error) { return false, errors.New("EOF") }
+		pod := c.pod("one", 16)
+		c.schedule(pod)
+		c.fault = nil
+		c.reserve(c.filter(pod))
+		if a := c.schedule(c.ordinary("two", "16")); !a.status.IsSuccess() {
+			t.Errorf("16 CPUs beside 16 of 32, which are tried again: %s", a.status.Message())
 		}
 	})
 }
