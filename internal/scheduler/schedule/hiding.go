@@ -201,16 +201,16 @@ func findHidden(p *Plugin, nodes []fwk.NodeInfo, again bool) *hidden {
 	if unbound && !again {
 		return &hidden{later: true}
 	}
-	found := &hidden{known: true, spots: p.spotsOf(names)}
+	found := &hidden{known: true, spots: spotsOf(p, names)}
 	if unbound {
-		found.nominated = p.nominatedAmong(nodes)
+		found.nominated = nominatedAmong(p, nodes)
 	}
 	return found
 }
 
 // spotsOf returns the nodes with these names. It omits nodes without a machine, which have no rule, and nodes that the
 // snapshot does not have: no pod can go there in this cycle, and a new node makes a new list.
-func (p *Plugin) spotsOf(names map[string]struct{}) (spots []spot) {
+func spotsOf(p *Plugin, names map[string]struct{}) (spots []spot) {
 	infos := p.handle.SnapshotSharedLister().NodeInfos()
 	for name := range names {
 		info, err := infos.Get(name)
@@ -222,7 +222,7 @@ func (p *Plugin) spotsOf(names map[string]struct{}) (spots []spot) {
 }
 
 // nominatedAmong returns the names of the nodes that have nominated pods.
-func (p *Plugin) nominatedAmong(nodes []fwk.NodeInfo) (names []string) {
+func nominatedAmong(p *Plugin, nodes []fwk.NodeInfo) (names []string) {
 	for _, info := range nodes {
 		if info.Node() != nil && len(p.handle.NominatedPodsForNode(info.Node().Name)) > 0 {
 			names = append(names, info.Node().Name)
