@@ -66,7 +66,10 @@ func TestMemoryThatTheKubeletGave(t *testing.T) {
 	for _, c := range []struct {
 		name, of, mems string
 	}{
-		{"to nobody", "", "0"}, {"to an ordinary pod", "ns/web", "1"}, {"to the pod itself", "ns/redis", "0"}, {"to a pod with CPUs", "ns/other", "0"},
+		{"to nobody", "", "0"},
+		{"to an ordinary pod", "ns/web", "1"},
+		{"to the pod itself", "ns/redis", "0"},
+		{"to a pod with CPUs", "ns/other", "0"},
 		{"to a pod that the agent placed", "ns/own", "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
