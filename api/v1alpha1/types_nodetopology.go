@@ -43,7 +43,7 @@ const PinnableRestored = "Restored"
 // +kubebuilder:printcolumn:name="Cores",type=integer,JSONPath=`.status.counts.cores`
 // +kubebuilder:printcolumn:name="CPUs",type=integer,JSONPath=`.status.counts.cpus`
 // +kubebuilder:printcolumn:name="Free",type=integer,description="CPUs that a pod can still get for itself",JSONPath=`.status.freeCPUs`
-// +kubebuilder:printcolumn:name="Fragmentation",type=integer,description="percent of the free CPUs that lie in partly used L3 domains",JSONPath=`.status.fragmentation`
+// +kubebuilder:printcolumn:name="Fragmentation",type=integer,description="percent of the CPUs that no pod has, in partly used L3 domains",JSONPath=`.status.fragmentation`
 // +kubebuilder:printcolumn:name="Pinnable",type=string,JSONPath=`.status.conditions[?(@.type=="Pinnable")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type NodeTopology struct {

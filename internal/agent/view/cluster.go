@@ -36,7 +36,7 @@ type Node struct {
 	// L3 counts the L3 domains with such CPUs; FreeL3 counts the completely free domains, 0 if pods can get no CPUs.
 	L3     int `json:"l3"`
 	FreeL3 int `json:"freeL3"`
-	// Fragmentation is the fragmentation of the free CPUs in percent.
+	// Fragmentation is the fragmentation of the CPUs that no pod has, in percent.
 	Fragmentation int `json:"fragmentation"`
 	// Pinned counts the pods with exclusive CPUs; Pods counts all pods.
 	Pinned int `json:"pinned"`

@@ -33,7 +33,7 @@ type CPUs struct {
 	Free    string `json:"free"`
 	// Reserved are kept for the host.
 	Reserved string `json:"reserved"`
-	// Fragmentation is the share of the free CPUs in L3 domains that are partly in use, in percent.
+	// Fragmentation is the share, of the CPUs that no pod has, in L3 domains that are partly in use, in percent.
 	Fragmentation int `json:"fragmentationPercent"`
 	// Unpinnable is why Berth sets no CPU sets here, empty if it sets them.
 	Unpinnable string `json:"unpinnable,omitempty"`
@@ -83,7 +83,7 @@ func (*Sets) Describe() capability.Info {
 			{Name: "node_shared_cpus", Help: "CPUs of all containers without exclusive CPUs."},
 			{Name: "node_offline_cpus", Help: "CPUs of offline work; 0 while it shares the CPUs of other work."},
 			{Name: "node_free_cpus", Help: "CPUs that containers could still get exclusively."},
-			{Name: "node_fragmentation_ratio", Help: "Share of the free CPUs in L3 domains, or NUMA nodes, that are partly in use; 0 to 1."},
+			{Name: "node_fragmentation_ratio", Help: "Share, of the CPUs that no pod has, in L3 domains, or NUMA nodes, that are partly in use; 0 to 1."},
 			{Name: "node_pinnable", Help: "1 while Berth sets CPU sets on this node; else 0, with the reason.", Labels: []string{"reason"}},
 			{Name: "pinned_cpus", Help: "Exclusive CPUs of a container.", Labels: capability.WorkloadLabels()},
 			{Name: "refused_containers", Help: "Containers that request exclusive CPUs and have none, by reason.", Labels: []string{"reason"}},
