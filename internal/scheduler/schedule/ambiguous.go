@@ -48,11 +48,15 @@ const (
 // holdAmbiguous holds the CPUs of a pod whose binding to a node may have gone through; held is nil without exclusive
 // CPUs. The 65 seconds begin now, after the error: a request may have waited in the client for long before it was sent.
 func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
-	if shown := c.shownBound(pod); shown != nil && held != nil {
+	switch shown := c.shownBound(pod); {
+	case shown == nil:
+	case held != nil:
 		// The pod is bound, and stays on its node with the placement that it shows. The scheduler forgets the pod now,
 		// and its cache may show it only later.
 		c.take(nil, shown, true)
 		return
+	case shown.Spec.NodeName != node:
+		return // an earlier binding went through, and no pod is bound twice
 	}
 	b := &ambiguousBind{
 		uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: node,

@@ -198,6 +198,25 @@ func TestOrdinaryPodAndAPIServerAway(t *testing.T) {
 	})
 }
 
+// A binding fails because an earlier one went through, to another node: it takes no effect any more, and counts nowhere.
+func TestOrdinaryPodBoundElsewhere(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.ordinary("o", "20")
+		a := c.reserve(c.filter(pod))
+		c.update(pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" })
+		if c.finish(a); a.status.IsSuccess() {
+			t.Fatal("the pod was bound twice")
+		}
+		if _, ambiguous := c.plugin.core.flights.size(); ambiguous != 0 {
+			t.Errorf("%d ambiguous binds", ambiguous)
+		}
+		if a := c.filter(c.ordinary("p", "32")); !a.status.IsSuccess() {
+			t.Errorf("32 CPUs on an empty node: %s", a.status.Message())
+		}
+	})
+}
+
 // A read of the API server may show a binding long before the informer does. Other pods must not get those CPUs.
 func TestInformerBehindLook(t *testing.T) {
 	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
