@@ -48,8 +48,12 @@ const (
 // holdAmbiguous holds the CPUs of a pod whose binding to a node may have gone through; held is nil without exclusive
 // CPUs. The 65 seconds begin now, after the error: a request may have waited in the client for long before it was sent.
 func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
-	switch shown := c.shownBound(pod); {
+	switch shown := c.shown(pod); {
 	case shown == nil:
+	case shown.Spec.NodeName == "":
+		if shown.DeletionTimestamp != nil {
+			return // an API server binds no pod that is being deleted
+		}
 	case held != nil:
 		// The pod is bound, and stays on its node with the placement that it shows. The scheduler forgets the pod now,
 		// and its cache may show it only later.
@@ -83,9 +87,17 @@ func (c *core) holdAmbiguous(pod *v1.Pod, node string, held *placement.Held) {
 
 // shownBound returns the pod as the informer shows it, nil unless it is bound.
 func (c *core) shownBound(pod *v1.Pod) *v1.Pod {
+	if shown := c.shown(pod); shown != nil && shown.Spec.NodeName != "" {
+		return shown
+	}
+	return nil
+}
+
+// shown returns the pod as the informer shows it, nil if it does not.
+func (c *core) shown(pod *v1.Pod) *v1.Pod {
 	pods := c.handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	shown, err := pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || shown.UID != pod.UID || shown.Spec.NodeName == "" {
+	if err != nil || shown.UID != pod.UID {
 		return nil
 	}
 	return shown

@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -198,23 +199,29 @@ func TestOrdinaryPodAndAPIServerAway(t *testing.T) {
 	})
 }
 
-// A binding fails because an earlier one went through, to another node: it takes no effect any more, and counts nowhere.
-func TestOrdinaryPodBoundElsewhere(t *testing.T) {
-	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
-		c.node("n1")
-		pod := c.ordinary("o", "20")
-		a := c.reserve(c.filter(pod))
-		c.update(pod, func(p *v1.Pod) { p.Spec.NodeName = "n2" })
-		if c.finish(a); a.status.IsSuccess() {
-			t.Fatal("the pod was bound twice")
-		}
-		if _, ambiguous := c.plugin.core.flights.size(); ambiguous != 0 {
-			t.Errorf("%d ambiguous binds", ambiguous)
-		}
-		if a := c.filter(c.ordinary("p", "32")); !a.status.IsSuccess() {
-			t.Errorf("32 CPUs on an empty node: %s", a.status.Message())
-		}
-	})
+// A binding fails because the pod is being deleted, or an earlier one went through, to another node. It takes no effect
+// any more, and counts nowhere.
+func TestBindingThatTakesNoEffect(t *testing.T) {
+	for what, change := range map[string]func(*v1.Pod){
+		"elsewhere": func(p *v1.Pod) { p.Spec.NodeName = "n2" },
+		"deleted":   func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} },
+	} {
+		inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+			c.node("n1")
+			pod := c.ordinary("o", "20")
+			a := c.reserve(c.filter(pod))
+			c.update(pod, change)
+			if c.finish(a); a.status.IsSuccess() {
+				t.Fatal(what, ": the pod was bound")
+			}
+			if _, ambiguous := c.plugin.core.flights.size(); ambiguous != 0 {
+				t.Errorf("%s: %d ambiguous binds", what, ambiguous)
+			}
+			if a := c.filter(c.ordinary("p", "32")); !a.status.IsSuccess() {
+				t.Errorf("%s: 32 CPUs on an empty node: %s", what, a.status.Message())
+			}
+		})
+	}
 }
 
 // A read of the API server may show a binding long before the informer does. Other pods must not get those CPUs.
