@@ -59,17 +59,11 @@ func inPod(p credit.Policy, known bool) law {
 	}
 }
 
-// boundOfPod returns the law's promise for a pod with a group without a limit, in CPU-nanoseconds. R also covers the
-// pod's group, and only the CPUs limit the unlimited group while a look is late.
+// boundOfPod returns the law's promise for a pod with a group without a limit, in CPU-nanoseconds.
 func (s *sim) boundOfPod() float64 {
-	lateness := s.lateness[0]
-	if s.forgiven {
-		lateness += s.lateness[1]
-	}
-	n := float64(s.facts.CPUs)
-	c := float64(s.policy.Capacity(s.facts.Limit()))
-	r := 4*float64(s.facts.LimitQuota)/1e6 + 2*n*(s.facts.Slice.Seconds()+s.facts.Tick.Seconds())
-	return max(c, r)*1e9 + (n-float64(s.facts.Limit()))*float64(lateness) + n*float64(s.facts.Tick)
+	f := s.facts
+	f.Beside = credit.Beside{CPUs: f.CPUs, Quota: f.LimitQuota}
+	return s.boundOf(f)
 }
 
 // TestBoundOfPod: over every window, the excess of a pod with an unlimited group stays within its account.

@@ -52,7 +52,7 @@
 //
 // # The bound
 //
-// Over every window of length T, by the usage counter (accurate to one tick per CPU),
+// Over every window of length T, by the usage counter (accurate to one tick per CPU), as Bound computes it,
 //
 //	use <= L x T + max(C, R) + (min(Q, n) - L) x S
 //

@@ -57,3 +57,17 @@ func (x exposure) lasts(credit unit.CPUSeconds, limit unit.CPUs) time.Duration {
 	}
 	return max(time.Duration(seconds*float64(time.Second)), MinLook)
 }
+
+// Bound returns by how much the use of a group can exceed its limit over any window, by the usage counter, while its
+// samples come at most late, and its threads stay in kernel mode for at most stay. It is +Inf without a credit limit.
+// With Beside, it is the bound of a pod that has this one account, and the limit of the group.
+func Bound(p Policy, f Facts, late, stay time.Duration) unit.CPUSeconds {
+	n := unit.CPUs(f.CPUs)
+	rate := min(p.Ceiling(f.Limit()), n)
+	if f.Beside.CPUs > 0 { // the group's quota does not limit the unlimited group
+		n = max(n, unit.CPUs(f.Beside.CPUs))
+		rate = n
+	}
+	beyond := max(rate-f.Limit(), 0)
+	return max(p.Capacity(f.Limit()), f.reserve()) + beyond.Over(late) + n.Over(f.Tick+2*stay)
+}

@@ -118,24 +118,20 @@ func (s *sim) record(d time.Duration) {
 func (s *sim) raised() bool { return s.quota > ns(s.facts.LimitQuota) }
 
 // bound returns the excess that the law promises, in CPU-nanoseconds.
-func (s *sim) bound() float64 {
+func (s *sim) bound() float64 { return s.boundOf(s.facts) }
+
+func (s *sim) boundOf(f facts) float64 {
 	lateness := s.lateness[0]
 	if s.forgiven {
 		lateness += s.lateness[1]
 	}
-	n, limit := float64(s.facts.CPUs), float64(s.facts.Limit())
-	rate := min(float64(s.facts.LimitQuota)*float64(s.policy.QuotaPercent)/100/float64(s.facts.Period), n)
-	c := float64(s.policy.Capacity(s.facts.Limit()))
-	r := 2*float64(s.facts.LimitQuota)/1e6 + float64(s.facts.Burst)/1e6 +
-		n*(s.facts.Slice.Seconds()+s.facts.Tick.Seconds())
-	return max(c, r)*1e9 + max(rate-limit, 0)*float64(lateness) + n*float64(s.facts.Tick) + 2*s.inKernelMode()
+	return float64(credit.Bound(s.policy, f, lateness, time.Duration(s.stay))) * 1e9
 }
 
 // inKernelMode returns X, what the throttled threads of all CPUs can use in kernel mode at once.
 func (s *sim) inKernelMode() float64 { return float64(s.facts.CPUs) * float64(s.stay) }
 
 // always returns a demand of k CPUs at all times.
-
 func always(k int) demand {
 	return func(_ *sim, want []bool) {
 		for i := range want {
