@@ -23,7 +23,7 @@ func newLoadCommand() *cobra.Command {
 		Short:  "Workloads for demo and bench",
 		Hidden: true,
 	}
-	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadFill(), newLoadHold(), newLoadPi())
+	cmd.AddCommand(newLoadServe(), newLoadBurn(), newLoadFill(), newLoadHold(), newLoadPi(), newLoadCalls())
 	return parent(cmd)
 }
 
@@ -62,7 +62,7 @@ func serveAnew(input io.Reader, config load.ServerConfig) error {
 
 func newLoadBurn() *cobra.Command {
 	abuser := load.Abuser{}
-	mode := string(load.Always)
+	mode, calls := string(load.Always), ""
 	cmd := &cobra.Command{
 		Use:   "burn",
 		Short: "Burn CPU, until standard input ends",
@@ -70,12 +70,13 @@ func newLoadBurn() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := untilInputEnds(cmd)
 			defer cancel()
-			abuser.Mode = load.Mode(mode)
+			abuser.Mode, abuser.Calls = load.Mode(mode), load.Calls(calls)
 			return abuser.Run(ctx)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&mode, "mode", mode, "when to burn: always, onoff, while-raised or in-kernel")
+	flags.StringVar(&calls, "calls", calls, "burn in long system calls: all, random, splice, faults or futex; empty for none")
 	flags.IntVar(&abuser.Threads, "threads", 2, "threads that burn")
 	flags.DurationVar(&abuser.OnFor, "on", time.Second, "how long onoff burns")
 	flags.DurationVar(&abuser.OffFor, "off", time.Second, "how long onoff rests")
@@ -152,6 +153,22 @@ func newLoadPi() *cobra.Command {
 	flags.IntVar(&threads, "threads", 3_000, "threads that share the work")
 	flags.DurationVar(&duration, "for", 10*time.Second, "how long")
 	return cmd
+}
+
+// newLoadCalls returns the command that bench runs before abusers in system calls.
+func newLoadCalls() *cobra.Command {
+	return &cobra.Command{
+		Use:   "calls",
+		Short: "Print the longest CPU time of a long system call of each kind, in seconds, as JSON",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			times, err := load.TimeCalls()
+			if err != nil {
+				return fmt.Errorf("calls: %w", err)
+			}
+			return encode(cmd.OutOrStdout(), "json", times)
+		},
+	}
 }
 
 // untilInputEnds returns a context that ends with the command's context or with its standard input. The parent holds

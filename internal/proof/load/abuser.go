@@ -23,13 +23,15 @@ const (
 	OnOff Mode = "onoff"
 	// WhileRaised burns only while the quota in QuotaFile is above Above, that is, while quota is lent to it.
 	WhileRaised Mode = "while-raised"
-	// InKernel burns without pause, in long system calls: from Linux 6.18 on, no quota stops a thread in a system call.
+	// InKernel is Always with AllCalls.
 	InKernel Mode = "in-kernel"
 )
 
 // Abuser is a workload that uses all the CPU time it gets.
 type Abuser struct {
 	Mode Mode
+	// Calls are the long system calls in which it burns, empty for none: then it computes.
+	Calls Calls
 	// Threads is the number of threads that burn at once, 1..1024.
 	Threads int
 	// OnFor and OffFor are the two times of OnOff, both above 0.
@@ -53,6 +55,9 @@ const (
 func (a Abuser) Run(ctx context.Context) error {
 	if a.Threads < 1 || a.Threads > maxThreads {
 		return fmt.Errorf("abuser with %d threads (1..%d): %w", a.Threads, maxThreads, ErrBadLoad)
+	}
+	if a.Mode == InKernel {
+		a.Mode, a.Calls = Always, AllCalls
 	}
 	var burning atomic.Bool
 	decide, err := a.decider(&burning)
@@ -81,7 +86,7 @@ func (a Abuser) Run(ctx context.Context) error {
 
 func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, error) {
 	switch a.Mode {
-	case Always, InKernel:
+	case Always:
 		return func(ctx context.Context) error {
 			burning.Store(true)
 			<-ctx.Done()
@@ -148,8 +153,8 @@ func parseQuota(content string) (int64, error) {
 // burnWhile burns on one thread whenever the flag is set, until ctx ends.
 func (a Abuser) burnWhile(ctx context.Context, burning *atomic.Bool) error {
 	burn := func() error { return Burn(turn) }
-	if a.Mode == InKernel {
-		calls, err := openCalls()
+	if a.Calls != NoCalls {
+		calls, err := openCalls(a.Calls)
 		if err != nil {
 			return err
 		}

@@ -162,6 +162,7 @@ func TestAbuserRefuses(t *testing.T) {
 		{Mode: Always},
 		{Mode: Always, Threads: maxThreads + 1},
 		{Mode: "sometimes", Threads: 1},
+		{Mode: Always, Calls: "fork", Threads: 1},
 		{Mode: OnOff, Threads: 1, OnFor: time.Second},
 	} {
 		if err := a.Run(t.Context()); !errors.Is(err, ErrBadLoad) {
