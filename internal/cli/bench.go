@@ -55,6 +55,7 @@ type benchBurstFlags struct {
 	options   bench.BurstOptions
 	limit     float64
 	noAbusers bool
+	abusers   []string
 	abuse     time.Duration
 	saved     bool
 	peer      string
@@ -119,6 +120,8 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.IntVar(&o.Neighbours, "neighbours", 0, "servers beside the measured one, each with a quarter of its limit and load, treated alike")
 	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run ("+bench.GoDefault+" runs only if named); each is compared with unlimited")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
+	flags.StringSliceVar(&f.abusers, "abusers", bench.AbuserNames(), "the abusers to run, of "+
+		strings.Join(bench.AllAbuserNames(), ", "))
 	flags.StringVar(&f.peer, "peer-command", "", "another agent to run as an arm: a program and arguments between blanks, without a shell; "+
 		bench.PeerGroup+" stands for the server's group")
 	flags.DurationVar(&o.Peer.Settle, "peer-settle", defaultSettle, "how long the peer runs before it is measured")
@@ -127,7 +130,8 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 
 // checkGiven refuses an explicit 0, and arms that do not exist.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
-	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms, bench.AllArmNames(), bench.Unlimited), f.checkSaved(cmd))
+	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms, bench.AllArmNames(), bench.Unlimited),
+		checkNames("abusers", f.abusers, bench.AllAbuserNames()), f.checkSaved(cmd))
 }
 
 // checkSaved refuses flags that have no effect with --cores-saved.
@@ -135,7 +139,7 @@ func (f *benchBurstFlags) checkSaved(cmd *cobra.Command) error {
 	if !f.saved {
 		return nil
 	}
-	return refuseFlags(cmd, "not allowed with --cores-saved", "limit", "arms", "no-abusers", "abuser-duration", "peer-command", "peer-settle")
+	return refuseFlags(cmd, "not allowed with --cores-saved", "limit", "arms", "no-abusers", "abusers", "abuser-duration", "peer-command", "peer-settle")
 }
 
 // checkRuns checks --reps and --duration.
@@ -173,7 +177,7 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 	if !f.noAbusers {
 		o.Abuse = bench.AbuseOptions{
 			Limit: o.Limit, Threads: max(2, machine.CPUs), CreditSeconds: credit, Measure: f.abuse,
-			Modes: []load.Mode{load.Always, load.OnOff, load.WhileRaised, load.InKernel},
+			Abusers: f.abusers,
 		}
 	}
 	return o, nil
@@ -181,13 +185,21 @@ func (f *benchBurstFlags) resolve(place bench.Place, machine bench.Machine) (ben
 
 // checkArms refuses unknown arms, and a list without the arm of the comparison.
 func checkArms(arms, allowed []string, reference string) error {
-	for _, name := range arms {
-		if !slices.Contains(allowed, name) {
-			return usageError(fmt.Errorf("--arms %q: allowed: %s", name, strings.Join(allowed, ", ")))
-		}
+	if err := checkNames("arms", arms, allowed); err != nil {
+		return err
 	}
 	if !slices.Contains(arms, reference) {
 		return usageError(fmt.Errorf("--arms %s: %s is missing, which all are compared with", strings.Join(arms, ","), reference))
+	}
+	return nil
+}
+
+// checkNames refuses a flag's names that are not allowed.
+func checkNames(flag string, names, allowed []string) error {
+	for _, name := range names {
+		if !slices.Contains(allowed, name) {
+			return usageError(fmt.Errorf("--%s %q: allowed: %s", flag, name, strings.Join(allowed, ", ")))
+		}
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func newLoadBurn() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&mode, "mode", mode, "when to burn: always, onoff, while-raised or in-kernel")
+	flags.StringVar(&mode, "mode", mode, "when to burn: always, onoff or while-raised")
 	flags.StringVar(&calls, "calls", calls, "burn in long system calls: all, random, splice, faults or futex; empty for none")
 	flags.IntVar(&abuser.Threads, "threads", 2, "threads that burn")
 	flags.DurationVar(&abuser.OnFor, "on", time.Second, "how long onoff burns")

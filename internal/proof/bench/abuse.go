@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,15 +23,9 @@ type AbuseOptions struct {
 	CreditSeconds int
 	// Measure is how long the mean is measured once the credit is spent; 0 runs nothing.
 	Measure time.Duration
-	Modes   []load.Mode
+	// Abusers are names of AllAbuserNames.
+	Abusers []string
 }
-
-// The rhythm of the on/off abuser: with the quota at three times the limit its mean demand is 1.5 × the limit, in
-// stretches that let some credit grow back.
-const (
-	abuserOn  = 4 * time.Second
-	abuserOff = 4 * time.Second
-)
 
 // spendTimeout bounds how long the credit may last.
 const spendTimeout = 3 * time.Minute
@@ -42,26 +37,33 @@ func runAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(st
 		return nil, nil
 	}
 	var results []Abuse
-	for _, mode := range o.Modes {
-		progress(fmt.Sprintf("abuser %s", mode))
-		result, err := o.run(ctx, place, mode)
+	for _, a := range allAbusers() {
+		if !slices.Contains(o.Abusers, a.name) {
+			continue
+		}
+		progress(fmt.Sprintf("abuser %s", a.name))
+		result, err := o.run(ctx, place, a)
 		if err != nil {
-			return nil, fmt.Errorf("abuser %s: %w", mode, err)
+			return nil, fmt.Errorf("abuser %s: %w", a.name, err)
 		}
 		results = append(results, result)
 	}
 	return results, nil
 }
 
-func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (result Abuse, err error) {
-	stage, err := OpenStage(place, "abuser-"+string(mode), o.Limit.Quota(Period), "hold")
+func (o AbuseOptions) run(ctx context.Context, place Place, a abuser) (result Abuse, err error) {
+	stage, err := OpenStage(place, "abuser-"+a.name, o.Limit.Quota(Period), "hold")
 	if err != nil {
 		return Abuse{}, err
 	}
 	// Kill both programs: a program beside an abuser may get no CPU time to end by itself.
 	defer func() { err = errors.Join(err, stage.Kill()) }()
+	facts, err := o.facts(stage)
+	if err != nil {
+		return Abuse{}, err
+	}
 	burst := DefaultBurst()
-	burst.PeriodSeconds = o.CreditSeconds
+	a, burst.PeriodSeconds = a.credited(o.CreditSeconds, facts)
 	agent, err := startBerth(ctx, burst, o.Limit, stage)
 	if err != nil {
 		return Abuse{}, err
@@ -76,7 +78,7 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 	if err != nil {
 		return Abuse{}, err
 	}
-	burner, err := StartChild("load burn", o.args(mode, file)...)
+	burner, err := StartChild("load burn", o.args(a, file)...)
 	if err != nil {
 		return Abuse{}, err
 	}
@@ -84,8 +86,8 @@ func (o AbuseOptions) run(ctx context.Context, place Place, mode load.Mode) (res
 	if err := stage.Group().Attach(burner.PID()); err != nil {
 		return Abuse{}, fmt.Errorf("attach: %w", err)
 	}
-	capacity := float64(o.CreditSeconds) * float64(o.Limit) * (float64(burst.QuotaPercent)/100 - 1)
-	result = Abuse{Mode: string(mode), LimitCPUs: float64(o.Limit), CreditSeconds: capacity}
+	capacity := float64(burst.PeriodSeconds) * float64(o.Limit) * (float64(burst.QuotaPercent)/100 - 1)
+	result = Abuse{Mode: a.name, LimitCPUs: float64(o.Limit), CreditSeconds: capacity}
 	if err := o.measure(ctx, stage, burner, &result); err != nil {
 		return Abuse{}, err
 	}
@@ -123,12 +125,17 @@ type windows struct {
 	limit       unit.CPUs
 	floor, most float64 // CPU-seconds of use beyond the limit since the first sample
 	looks       int
+	quotas      quotas
 	cancel      context.CancelFunc
 	done        chan error
 }
 
-// lookAtUse is how often a group's use is read.
-const lookAtUse = time.Millisecond
+// A group's use is read every lookAtUse, and its quota at each looksAQuota of these looks. A quota stays at the limit for
+// longer than that, until its group has earned a tenth of its credit.
+const (
+	lookAtUse   = time.Millisecond
+	looksAQuota = 10
+)
 
 // watchWindows takes samples until stop is called or ctx ends.
 func watchWindows(ctx context.Context, place Place, path string, limit unit.CPUs) (*windows, error) {
@@ -150,7 +157,11 @@ func (w *windows) watch(ctx context.Context) error {
 		now, err = w.meter.reader.Usage()
 		beyond := float64(now.Since(first).Seconds() - w.limit.Over(time.Since(begin)))
 		w.floor, w.most = min(w.floor, beyond), max(w.most, beyond-w.floor)
-		w.looks++
+		if w.looks++; err == nil && w.looks%looksAQuota == 1 {
+			var b cgroup.Bandwidth
+			b, err = w.meter.Bandwidth()
+			w.quotas = w.quotas.add(b)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("use over windows: %w", err)
@@ -162,7 +173,7 @@ func (w *windows) watch(ctx context.Context) error {
 func (w *windows) stop(result *Abuse) error {
 	w.cancel()
 	err := <-w.done
-	result.ExcessSeconds, result.Looks = w.most, w.looks
+	result.ExcessSeconds, result.Looks, result.Strikes = w.most, w.looks, w.quotas.strikes(w.limit.Quota(Period))
 	return errors.Join(err, w.meter.Close())
 }
 
@@ -184,10 +195,10 @@ func (o AbuseOptions) awaitSpent(ctx context.Context, stage *Stage, burner *Chil
 // ErrNotSpent reports that an abuser's credit lasted longer than it can.
 var ErrNotSpent = errors.New("the credit is not spent")
 
-func (o AbuseOptions) args(mode load.Mode, file string) []string {
+func (o AbuseOptions) args(a abuser, file string) []string {
 	return []string{
-		"load", "burn", "--mode", string(mode), "--threads", strconv.Itoa(o.Threads),
-		"--on", abuserOn.String(), "--off", abuserOff.String(),
+		"load", "burn", "--mode", string(a.mode), "--calls", string(a.calls), "--threads", strconv.Itoa(o.Threads),
+		"--on", a.on.String(), "--off", a.off.String(),
 		"--quota-file", file, "--above", strconv.FormatInt(int64(o.Limit.Quota(Period)), 10),
 	}
 }

@@ -172,3 +172,24 @@ func TestStageRefusesAnotherHostsName(t *testing.T) {
 		t.Error("a stage below a missing group opens")
 	}
 }
+
+// TestAbuse runs the abuser that strikes on the real kernel: the quota falls to the limit while it works, and its mean
+// stays at the limit.
+func TestAbuse(t *testing.T) {
+	r, err := bench.RunBurst(t.Context(), bench.BurstOptions{
+		LoadOptions: bench.LoadOptions{Place: place(t)}, Limit: 0.5,
+		Abuse: bench.AbuseOptions{Limit: 0.5, Threads: 2, CreditSeconds: 4, Measure: 5 * time.Second, Abusers: []string{"strikes"}},
+	})
+	if errors.Is(err, bench.ErrNotRaised) || errors.Is(err, bench.ErrNotSpent) {
+		t.Skipf("this machine has no CPU to spare: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Abusers) != 1 {
+		t.Fatalf("%+v", r.Abusers)
+	}
+	if a := r.Abusers[0]; a.Mode != "strikes" || a.Strikes == 0 || a.Looks == 0 || a.ExcessSeconds <= 0 {
+		t.Errorf("%+v", a)
+	}
+}

@@ -109,6 +109,8 @@ type Abuse struct {
 	ExcessSeconds float64 `json:"excessCPUSeconds"`
 	CreditSeconds float64 `json:"creditCPUSeconds"`
 	Looks         int     `json:"looks"`
+	// Strikes counts how often the quota fell to the limit.
+	Strikes int `json:"strikes"`
 	// Writes counts the writes of the whole scenario.
 	Writes int `json:"writes"`
 }

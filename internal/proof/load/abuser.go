@@ -23,8 +23,6 @@ const (
 	OnOff Mode = "onoff"
 	// WhileRaised burns only while the quota in QuotaFile is above Above, that is, while quota is lent to it.
 	WhileRaised Mode = "while-raised"
-	// InKernel is Always with AllCalls.
-	InKernel Mode = "in-kernel"
 )
 
 // Abuser is a workload that uses all the CPU time it gets.
@@ -55,9 +53,6 @@ const (
 func (a Abuser) Run(ctx context.Context) error {
 	if a.Threads < 1 || a.Threads > maxThreads {
 		return fmt.Errorf("abuser with %d threads (1..%d): %w", a.Threads, maxThreads, ErrBadLoad)
-	}
-	if a.Mode == InKernel {
-		a.Mode, a.Calls = Always, AllCalls
 	}
 	var burning atomic.Bool
 	decide, err := a.decider(&burning)
@@ -111,7 +106,7 @@ func (a Abuser) decider(burning *atomic.Bool) (func(context.Context) error, erro
 	case WhileRaised:
 		return func(ctx context.Context) error { return a.follow(ctx, burning) }, nil
 	default:
-		return nil, fmt.Errorf("abuser mode %q (always, onoff, while-raised, in-kernel): %w", a.Mode, ErrBadLoad)
+		return nil, fmt.Errorf("abuser mode %q (always, onoff, while-raised): %w", a.Mode, ErrBadLoad)
 	}
 }
 
