@@ -36,13 +36,17 @@ func runAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(st
 	if o.Measure <= 0 {
 		return nil, nil
 	}
+	calls, err := o.callTimes(ctx, place)
+	if err != nil {
+		return nil, err
+	}
 	var results []Abuse
 	for _, a := range allAbusers() {
 		if !slices.Contains(o.Abusers, a.name) {
 			continue
 		}
 		progress(fmt.Sprintf("abuser %s", a.name))
-		result, err := o.run(ctx, place, a)
+		result, err := o.run(ctx, place, a, calls)
 		if err != nil {
 			return nil, fmt.Errorf("abuser %s: %w", a.name, err)
 		}
@@ -51,7 +55,7 @@ func runAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(st
 	return results, nil
 }
 
-func (o AbuseOptions) run(ctx context.Context, place Place, a abuser) (result Abuse, err error) {
+func (o AbuseOptions) run(ctx context.Context, place Place, a abuser, calls load.CallTimes) (result Abuse, err error) {
 	stage, err := OpenStage(place, "abuser-"+a.name, o.Limit.Quota(Period), "hold")
 	if err != nil {
 		return Abuse{}, err
@@ -69,30 +73,42 @@ func (o AbuseOptions) run(ctx context.Context, place Place, a abuser) (result Ab
 		return Abuse{}, err
 	}
 	defer func() { err = errors.Join(err, agent.Stop()) }()
-	windows, err := watchWindows(ctx, place, stage.Path(), o.Limit)
-	if err != nil {
+	result = Abuse{
+		Mode: a.name, LimitCPUs: float64(o.Limit), CreditSeconds: float64(policy(burst.PeriodSeconds).Capacity(facts.Limit())),
+	}
+	if err := o.burn(ctx, stage, a, &result); err != nil {
 		return Abuse{}, err
 	}
-	defer func() { err = errors.Join(err, windows.stop(&result)) }()
-	file, err := quotaFile(place.Host, stage.Path())
-	if err != nil {
+	if facts, err = o.facts(stage); err != nil { // with the burst that the agent wrote
 		return Abuse{}, err
 	}
-	burner, err := StartChild("load burn", o.args(a, file)...)
-	if err != nil {
-		return Abuse{}, err
-	}
-	defer func() { err = errors.Join(err, burner.Kill()) }()
-	if err := stage.Group().Attach(burner.PID()); err != nil {
-		return Abuse{}, fmt.Errorf("attach: %w", err)
-	}
-	capacity := float64(burst.PeriodSeconds) * float64(o.Limit) * (float64(burst.QuotaPercent)/100 - 1)
-	result = Abuse{Mode: a.name, LimitCPUs: float64(o.Limit), CreditSeconds: capacity}
-	if err := o.measure(ctx, stage, burner, &result); err != nil {
-		return Abuse{}, err
+	if late, known := lateness(ctx, agent.Agent); known {
+		result.Bound = o.boundOf(facts, burst.PeriodSeconds, late, calls.Longest(a.calls))
 	}
 	result.Writes, err = agent.Writes()
 	return result, err
+}
+
+// burn runs the abuser in the stage's group and measures it.
+func (o AbuseOptions) burn(ctx context.Context, stage *Stage, a abuser, result *Abuse) (err error) {
+	windows, err := watchWindows(ctx, stage.place, stage.Path(), o.Limit)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, windows.stop(result)) }()
+	file, err := quotaFile(stage.place.Host, stage.Path())
+	if err != nil {
+		return err
+	}
+	burner, err := StartChild("load burn", o.args(a, file)...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, burner.Kill()) }()
+	if err := stage.Group().Attach(burner.PID()); err != nil {
+		return fmt.Errorf("attach: %w", err)
+	}
+	return o.measure(ctx, stage, burner, result)
 }
 
 func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, result *Abuse) error {

@@ -36,7 +36,7 @@ func judge(r *Report) []Goal {
 			Goal:     fmt.Sprintf("mean of the abuser (%s) after its credit <= 1.01 × limit", a.Mode),
 			Measured: fmt.Sprintf("%.4f over %.0f s", a.OverLimit, a.Seconds),
 			Verdict:  VerdictOf(a.OverLimit <= goalAbuser && a.Seconds > 0),
-		})
+		}, boundGoal(a))
 	}
 	return append(goals, writesGoal(r))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/internal/cli"
 	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/linux/hostfs"
+	"github.com/berth-project/berth/internal/linux/kernel"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/internal/proof/scratch"
@@ -173,11 +174,12 @@ func TestStageRefusesAnotherHostsName(t *testing.T) {
 	}
 }
 
-// TestAbuse runs the abuser that strikes on the real kernel: the quota falls to the limit while it works, and its mean
-// stays at the limit.
+// TestAbuse runs the abuser that strikes on the real kernel: the quota falls to the limit while it works. The bound
+// has the lateness of the agent, and the longest call where the kernel needs it.
 func TestAbuse(t *testing.T) {
+	where := place(t)
 	r, err := bench.RunBurst(t.Context(), bench.BurstOptions{
-		LoadOptions: bench.LoadOptions{Place: place(t)}, Limit: 0.5,
+		LoadOptions: bench.LoadOptions{Place: where}, Limit: 0.5,
 		Abuse: bench.AbuseOptions{Limit: 0.5, Threads: 2, CreditSeconds: 4, Measure: 5 * time.Second, Abusers: []string{"strikes"}},
 	})
 	if errors.Is(err, bench.ErrNotRaised) || errors.Is(err, bench.ErrNotSpent) {
@@ -191,5 +193,16 @@ func TestAbuse(t *testing.T) {
 	}
 	if a := r.Abusers[0]; a.Mode != "strikes" || a.Strikes == 0 || a.Looks == 0 || a.ExcessSeconds <= 0 {
 		t.Errorf("%+v", a)
+	}
+	throttlesAtOnce, err := kernel.Before(where.Host.Root(), 6, 18)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := r.Abusers[0].Bound
+	if b == nil || b.WithoutKernelMode <= r.Abusers[0].CreditSeconds {
+		t.Fatalf("bound %+v", b)
+	}
+	if throttlesAtOnce != (b.KernelModeSeconds == 0) || throttlesAtOnce != (b.Seconds == b.WithoutKernelMode) {
+		t.Errorf("bound %+v, throttled at once: %v", b, throttlesAtOnce)
 	}
 }

@@ -110,7 +110,8 @@ type Abuse struct {
 	CreditSeconds float64 `json:"creditCPUSeconds"`
 	Looks         int     `json:"looks"`
 	// Strikes counts how often the quota fell to the limit.
-	Strikes int `json:"strikes"`
+	Strikes int         `json:"strikes"`
+	Bound   *AbuseBound `json:"bound"`
 	// Writes counts the writes of the whole scenario.
 	Writes int `json:"writes"`
 }

@@ -23,7 +23,9 @@ func WriteTable(w io.Writer, r *Report) error {
 	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "OF ALL", "95 %", "PAIRED MEDIAN", "95 %"}, pairedRows(r.Ratios))
 	if len(r.Abusers) > 0 {
 		p.Line("")
-		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "OVER ANY WINDOW", "WRITES"}, abuserRows(r.Abusers))
+		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
+		p.Line("")
+		p.Table(boundHeader(), boundRows(r.Abusers))
 	}
 	p.Line("")
 	p.Goals(r.Goals, r.Notes...)
@@ -138,8 +140,7 @@ func abuserRows(abusers []Abuse) [][]string {
 	for _, a := range abusers {
 		rows = append(rows, []string{
 			a.Mode, fmt.Sprintf("%.2f", a.LimitCPUs), fmt.Sprintf("%.1f s", a.SpentSeconds), fmt.Sprintf("%.0f s", a.Seconds),
-			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit),
-			fmt.Sprintf("%.3f of %.3f s", a.ExcessSeconds, a.CreditSeconds), fmt.Sprint(a.Writes),
+			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit), fmt.Sprint(a.Writes),
 		})
 	}
 	return rows

@@ -70,8 +70,11 @@ func synthetic(n int, d time.Duration) *Report {
 		Setup:       Setup{LimitCPUs: 0.5, BatchesPerSec: 10, Batch: 17, WorkMicros: 1200, ArmSeconds: d.Seconds(), Seed: 1},
 		Repetitions: 2,
 		Ratios:      Compare(repetitions, ArmNames()),
-		Abusers:     []Abuse{{Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, ExcessSeconds: 10.12, CreditSeconds: 10, Looks: 70_000, Writes: 2}},
-		Notes:       []string{"a note"},
+		Abusers: []Abuse{{
+			Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, ExcessSeconds: 10.12, CreditSeconds: 10, Looks: 70_000, Writes: 2, Strikes: 1,
+			Bound: &AbuseBound{LatenessSeconds: 0.002, KernelModeSeconds: 0.1, Seconds: 10.21, WithoutKernelMode: 10.01},
+		}},
+		Notes: []string{"a note"},
 	}
 	for _, name := range ArmNames() {
 		r.Arms = append(r.Arms, Summarize(name, repetitions))
@@ -96,7 +99,9 @@ func TestGoals(t *testing.T) {
 	verdicts := func(r *Report) []Verdict {
 		var list []Verdict
 		for _, g := range judge(r) {
-			list = append(list, g.Verdict)
+			if !strings.Contains(g.Goal, "any window") { // TestBoundGoal
+				list = append(list, g.Verdict)
+			}
 		}
 		return list
 	}
