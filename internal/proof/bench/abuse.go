@@ -170,10 +170,12 @@ func (w *windows) watch(ctx context.Context) error {
 	first, err := w.meter.reader.Usage()
 	for err == nil && load.Pause(ctx, lookAtUse) == nil {
 		var now unit.CPUTime
-		now, err = w.meter.reader.Usage()
-		beyond := float64(now.Since(first).Seconds() - w.limit.Over(time.Since(begin)))
-		w.floor, w.most = min(w.floor, beyond), max(w.most, beyond-w.floor)
-		if w.looks++; err == nil && w.looks%looksAQuota == 1 {
+		before := time.Since(begin)
+		if now, err = w.meter.reader.Usage(); err != nil {
+			break
+		}
+		w.add(now.Since(first).Seconds(), before, time.Since(begin))
+		if w.looks%looksAQuota == 1 {
 			var b cgroup.Bandwidth
 			b, err = w.meter.Bandwidth()
 			w.quotas = w.quotas.add(b)
@@ -183,6 +185,14 @@ func (w *windows) watch(ctx context.Context) error {
 		return fmt.Errorf("use over windows: %w", err)
 	}
 	return nil
+}
+
+// add adds a sample that was read between two times since the first. A window begins before the read of its first sample
+// and ends after that of its last: a watcher that was interrupted in a read finds no use that was not there.
+func (w *windows) add(used unit.CPUSeconds, before, after time.Duration) {
+	w.most = max(w.most, float64(used-w.limit.Over(after))-w.floor)
+	w.floor = min(w.floor, float64(used-w.limit.Over(before)))
+	w.looks++
 }
 
 // stop ends the sampling and writes the figures to result.

@@ -69,3 +69,31 @@ func TestAbuserNames(t *testing.T) {
 		t.Errorf("%d names, want %d", got, want)
 	}
 }
+
+// TestUseOverWindows: the use over a window counts from its lowest sample, and an interruption within a read is no use.
+func TestUseOverWindows(t *testing.T) {
+	const ms = time.Millisecond
+	type sample struct {
+		used          unit.CPUSeconds
+		before, after time.Duration
+	}
+	for name, c := range map[string]struct {
+		samples []sample
+		want    float64
+	}{
+		"at the limit":                       {[]sample{{0.5, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0},
+		"from the beginning":                 {[]sample{{0.75, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0.25},
+		"after a rest":                       {[]sample{{0, 2000 * ms, 2000 * ms}, {1.5, 3000 * ms, 3000 * ms}}, 1},
+		"the most, not the last":             {[]sample{{1, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0.5},
+		"interrupted in the read at begin":   {[]sample{{0.5, 1000 * ms, 1500 * ms}, {1, 2000 * ms, 2000 * ms}}, 0},
+		"interrupted in the read at the end": {[]sample{{0, 1000 * ms, 1000 * ms}, {1, 1500 * ms, 2000 * ms}}, 0.5},
+	} {
+		w := &windows{limit: 0.5}
+		for _, s := range c.samples {
+			w.add(s.used, s.before, s.after)
+		}
+		if w.most != c.want || w.looks != len(c.samples) {
+			t.Errorf("%s: %v in %d samples, want %v", name, w.most, w.looks, c.want)
+		}
+	}
+}
