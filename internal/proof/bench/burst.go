@@ -169,11 +169,7 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	loading, done := context.WithCancel(ctx)
-	join := beside.load(loading, a)
-	outcome, err = stage.Load(ctx, a.Work, a.Arrivals)
-	done()
-	if err = errors.Join(err, join()); err != nil {
+	if outcome, err = beside.load(ctx, a, stage); err != nil {
 		return Outcome{}, err
 	}
 	outcome.Writes, err = moving.Writes()

@@ -141,6 +141,31 @@ func TestArms(t *testing.T) {
 	}
 }
 
+// TestNeighbours runs an arm with two neighbours on the real kernel, whose arrivals go on when the server's have ended. The
+// limit leaves each of them a quarter of a CPU to start.
+func TestNeighbours(t *testing.T) {
+	where := place(t)
+	requests, longer := arrivals(t, 200*time.Millisecond), arrivals(t, 800*time.Millisecond)
+	got, err := bench.Arm{
+		Place: where, Name: bench.QuotaOnly, Limit: 1, Work: time.Millisecond, Arrivals: requests,
+		Neighbours: [][]time.Duration{longer, longer},
+	}.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Samples) != len(requests) || len(got.Beside) != 2 {
+		t.Fatalf("%d samples of %d requests, %d neighbours", len(got.Samples), len(requests), len(got.Beside))
+	}
+	for i, n := range got.Beside {
+		if len(n.Samples) != len(longer) || load.Failures(n.Samples) != 0 {
+			t.Errorf("neighbour %d: %d samples of %d requests, %d failed", i+1, len(n.Samples), len(longer), load.Failures(n.Samples))
+		}
+		if least := time.Duration(len(longer)) * time.Millisecond; n.CPU < least || n.Periods == 0 || n.Elapsed <= 0 {
+			t.Errorf("neighbour %d: used %s for %s of requests in %s, %d periods", i+1, n.CPU, least, n.Elapsed, n.Periods)
+		}
+	}
+}
+
 // TestInterruptedArmLeavesNothing ends the context while requests are running. place checks that nothing is left.
 func TestInterruptedArmLeavesNothing(t *testing.T) {
 	where := place(t)

@@ -54,19 +54,28 @@ func (a Arm) openNeighbours(ctx context.Context) (*neighbours, error) {
 	return n, nil
 }
 
-// load sends every neighbour its arrivals until ctx ends.
-func (n *neighbours) load(ctx context.Context, a Arm) (join func() error) {
-	var group errgroup.Group
+// load sends the server and its neighbours their arrivals, and returns the server's outcome with those of the neighbours.
+// It waits for all answers: a neighbour's last requests must not count as failed because the server is done.
+func (n *neighbours) load(ctx context.Context, a Arm, server *Stage) (outcome Outcome, err error) {
+	beside := make([]Outcome, len(n.stages))
+	group, loading := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		outcome, err = server.Load(loading, a.Work, a.Arrivals)
+		return err
+	})
 	for i, stage := range n.stages {
-		group.Go(func() error {
-			_, err := load.Generator{Address: stage.Address, Work: a.Work}.Run(ctx, a.Neighbours[i])
-			if ctx.Err() != nil {
-				err = nil // the measured server is done
+		group.Go(func() (err error) {
+			if beside[i], err = stage.Load(loading, a.Work, a.Neighbours[i]); err != nil {
+				err = fmt.Errorf("neighbour %d: %w", i+1, err)
 			}
 			return err
 		})
 	}
-	return group.Wait
+	if err := group.Wait(); err != nil {
+		return Outcome{}, fmt.Errorf("server and neighbours: %w", err)
+	}
+	outcome.Beside = beside
+	return outcome, nil
 }
 
 func (n *neighbours) close() error {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -62,11 +63,20 @@ func (o LoadOptions) rotate(repetition int, arms []string, run func(arm string) 
 			return nil, fmt.Errorf("arm %s: %w", arm, err)
 		}
 		outcomes[arm] = outcome
-		if err := writeSamples(o.Out, repetition, arm, outcome.Samples); err != nil {
+		if err := o.write(repetition, arm, outcome); err != nil {
 			return nil, err
 		}
 	}
 	return outcomes, nil
+}
+
+// write writes the raw samples of an arm and of its neighbours.
+func (o LoadOptions) write(repetition int, arm string, outcome Outcome) error {
+	errs := []error{writeSamples(o.Out, repetition, arm, outcome.Samples)}
+	for i, n := range outcome.Beside {
+		errs = append(errs, writeSamples(o.Out, repetition, fmt.Sprintf("%s neighbour %d", arm, i+1), n.Samples))
+	}
+	return errors.Join(errs...)
 }
 
 // withNoise returns the outcomes, and for each repetition that supports it the p95 of the second arm alone divided by

@@ -147,6 +147,8 @@ type Outcome struct {
 	Writes, WritesUnderLoad int
 	// Procs belongs to the server whose GOMAXPROCS Go chooses.
 	Procs load.Procs
+	// Beside is the outcome of each neighbour, without writes: Writes counts all groups of the arm.
+	Beside []Outcome
 }
 
 // Summarize summarizes one arm over repetitions.
