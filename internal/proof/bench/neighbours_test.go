@@ -54,3 +54,26 @@ func TestNeighboursSamples(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestNeighboursInSummary: an arm has its own figures of each neighbour, over all repetitions.
+func TestNeighboursInSummary(t *testing.T) {
+	r, err := RunBurst(t.Context(), crowded(t, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]NeighbourSummary{
+		Berth:     {{Served: Served{P99: new(2.0)}, MeanCPUs: 0.1}, {Served: Served{P99: new(2.0)}, MeanCPUs: 0.1}, {Served: Served{P99: new(2.0)}, MeanCPUs: 0.1}},
+		QuotaOnly: {{Served: Served{P99: new(6.0)}, Throttled: 300, Periods: 600, MeanCPUs: 0.1}, {Served: Served{P99: new(6.0)}, Throttled: 300, Periods: 600, MeanCPUs: 0.1}, {Served: Served{P99: new(2.0)}, MeanCPUs: 0.1}},
+	} {
+		got := arm(r, name).Neighbours
+		for i := range got {
+			if n := got[i].Requests; n < 1000 {
+				t.Errorf("%s, neighbour %d: %d requests", name, i+1, n)
+			}
+			got[i].Served = Served{P99: got[i].P99}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

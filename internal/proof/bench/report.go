@@ -71,6 +71,8 @@ type ArmSummary struct {
 	WritesUnderLoad int `json:"writesUnderLoad"`
 	// GoRuntime is set for the arm in which Go sizes the server.
 	GoRuntime *GoRuntime `json:"goRuntime,omitempty"`
+	// Neighbours has a summary of each server beside the measured one.
+	Neighbours []NeighbourSummary `json:"neighbours,omitempty"`
 }
 
 // GoRuntime is how Go's runtime followed the quota: the largest GOMAXPROCS and number of threads at the end of a
@@ -179,6 +181,7 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 			summary.GoRuntime = goRuntime(repetitions, elapsed)
 		}
 	}
+	summary.Neighbours = summarizeNeighbours(name, repetitions)
 	return summary
 }
 

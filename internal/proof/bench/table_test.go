@@ -275,7 +275,9 @@ func TestArmsInJSON(t *testing.T) {
 	const quantiles = `"requests":100,"failed":1,"p50Millis":2.5,"p95Millis":null,"p99Millis":null,"p999Millis":null`
 	for want, arm := range map[string]any{
 		`{"name":"a",` + quantiles + `,"throttledPeriods":0,"ancestorThrottledPeriods":0,"periods":0,"meanCPUs":0,"writes":0,"writesUnderLoad":0}`: ArmSummary{Name: "a", Served: served},
-		`{"name":"a","server":"0","neighbour":"",` + quantiles + `,"serverCPUs":0.5,"neighbourCPUs":null}`:                                         PinArm{Name: "a", Server: cpuset.Set{}.Add(0), Served: served, ServerCPUs: 0.5},
+		`{"name":"a",` + quantiles + `,"throttledPeriods":0,"ancestorThrottledPeriods":0,"periods":0,"meanCPUs":0,"writes":0,"writesUnderLoad":0,` +
+			`"neighbours":[{` + quantiles + `,"throttledPeriods":7,"periods":9,"meanCPUs":0.5}]}`: ArmSummary{Name: "a", Served: served, Neighbours: []NeighbourSummary{{Served: served, Throttled: 7, Periods: 9, MeanCPUs: 0.5}}},
+		`{"name":"a","server":"0","neighbour":"",` + quantiles + `,"serverCPUs":0.5,"neighbourCPUs":null}`: PinArm{Name: "a", Server: cpuset.Set{}.Add(0), Served: served, ServerCPUs: 0.5},
 		`{"name":"a",` + quantiles + `,"hogCPUs":null,"idleShare":null,"stealCPUs":0,"together":null,"waitingThreads":null,` +
 			`"behindOffline":null,"behindOnline":null,"behindOthers":null,"behindNobody":null,"waits":0,"unseenWaits":0,"lostEvents":0}`: InterferenceArm{Name: "a", Served: served},
 	} {
