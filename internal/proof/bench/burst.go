@@ -53,6 +53,7 @@ func RunBurst(ctx context.Context, o BurstOptions) (*Report, error) {
 		r.Arms = append(r.Arms, Summarize(name, repetitions))
 	}
 	r.Ratios = Compare(repetitions, o.Arms)
+	r.NeighbourRatios = compareNeighbours(repetitions, o.Arms)
 	if r.Abusers, err = runAbuse(ctx, o.Place, o.Abuse, o.Progress); err != nil {
 		return nil, err
 	}
@@ -223,6 +224,9 @@ func (o BurstOptions) notes(r *Report) []string {
 	}
 	for _, a := range r.Arms {
 		notes = append(notes, a.notes(a.Name)...)
+		for i, n := range a.Neighbours {
+			notes = append(notes, n.notes(fmt.Sprintf("neighbour %d of %s", i+1, a.Name))...)
+		}
 	}
 	return notes
 }

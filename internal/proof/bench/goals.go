@@ -31,6 +31,7 @@ func judge(r *Report) []Goal {
 			find(r.Ratios, Berth, Koordinator, "p99", first), goalPeer))
 	}
 	goals = append(goals, throttledGoal(r))
+	goals = append(goals, neighbourGoals(r)...)
 	for _, a := range r.Abusers {
 		goals = append(goals, Goal{
 			Goal:     fmt.Sprintf("mean of the abuser (%s) after its credit <= 1.01 × limit", a.Mode),
@@ -90,7 +91,11 @@ func quotaOnlyGoal(r *Report) Goal {
 func throttledGoal(r *Report) Goal {
 	const goal = "throttled periods (with ancestors) >= 99 % fewer than quota only"
 	quota, berth := arm(r, QuotaOnly), arm(r, Berth)
-	without, with := quota.Throttled+quota.Above, berth.Throttled+berth.Above
+	return fewerThrottled(goal, berth.Throttled+berth.Above, quota.Throttled+quota.Above)
+}
+
+// fewerThrottled judges the throttled periods with Berth and without it. It is open if hardly any were to be saved.
+func fewerThrottled(goal string, with, without uint64) Goal {
 	measured := fmt.Sprintf("%d against %d", with, without)
 	if without < leastThrottled {
 		return Goal{goal, fmt.Sprintf("%s, at least %d wanted", measured, leastThrottled), Open}

@@ -78,45 +78,6 @@ func (n *neighbours) load(ctx context.Context, a Arm, server *Stage) (outcome Ou
 	return outcome, nil
 }
 
-// NeighbourSummary is one neighbour in an arm over all repetitions. The counters belong to the neighbour's group: its
-// ancestors are also those of the measured server.
-type NeighbourSummary struct {
-	Served
-
-	Throttled uint64  `json:"throttledPeriods"`
-	Periods   uint64  `json:"periods"`
-	MeanCPUs  float64 `json:"meanCPUs"`
-}
-
-// summarizeNeighbours summarizes each neighbour of an arm.
-func summarizeNeighbours(arm string, repetitions []Repetition) []NeighbourSummary {
-	var all []NeighbourSummary
-	for _, of := range eachNeighbour(repetitions) {
-		s := Summarize(arm, of)
-		all = append(all, NeighbourSummary{Served: s.Served, Throttled: s.Throttled, Periods: s.Periods, MeanCPUs: s.MeanCPUs})
-	}
-	return all
-}
-
-// eachNeighbour returns, for each neighbour, the repetitions with its own outcomes in place of the server's.
-func eachNeighbour(repetitions []Repetition) [][]Repetition {
-	var each [][]Repetition
-	for r, repetition := range repetitions {
-		for arm, outcome := range repetition {
-			for i, own := range outcome.Beside {
-				if i == len(each) {
-					each = append(each, make([]Repetition, len(repetitions)))
-				}
-				if each[i][r] == nil {
-					each[i][r] = Repetition{}
-				}
-				each[i][r][arm] = own
-			}
-		}
-	}
-	return each
-}
-
 func (n *neighbours) close() error {
 	var errs []error
 	for _, stage := range n.stages {

@@ -14,12 +14,14 @@ type Report struct {
 	Setup       Setup   `json:"setup"`
 	Repetitions int     `json:"repetitions"`
 	// Noise is, for each repetition, the p99 of the second unlimited arm divided by that of the first.
-	Noise   []float64    `json:"noise"`
-	Arms    []ArmSummary `json:"arms"`
-	Ratios  []RatioLine  `json:"ratios"`
-	Abusers []Abuse      `json:"abusers,omitempty"`
-	Goals   []Goal       `json:"goals"`
-	Notes   []string     `json:"notes,omitempty"`
+	Noise  []float64    `json:"noise"`
+	Arms   []ArmSummary `json:"arms"`
+	Ratios []RatioLine  `json:"ratios"`
+	// NeighbourRatios compares each neighbour with Berth to the same neighbour with the limit only.
+	NeighbourRatios []RatioLine `json:"neighbourRatios,omitempty"`
+	Abusers         []Abuse     `json:"abusers,omitempty"`
+	Goals           []Goal      `json:"goals"`
+	Notes           []string    `json:"notes,omitempty"`
 }
 
 // Machine is the machine of a report.

@@ -21,6 +21,7 @@ func WriteTable(w io.Writer, r *Report) error {
 	p.Table(armHeader(), armRows(r.Arms, r.Setup.LimitCPUs))
 	p.Line("")
 	p.Table([]string{"RATIO", "OF", "TO", "WINDOW", "OF ALL", "95 %", "PAIRED MEDIAN", "95 %"}, pairedRows(r.Ratios))
+	printNeighbours(p, r)
 	if len(r.Abusers) > 0 {
 		p.Line("")
 		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
