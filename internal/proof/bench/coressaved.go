@@ -14,6 +14,9 @@ import (
 // goalSaved bounds Berth's smallest limit as a part of the smallest limit without Berth.
 const goalSaved = 0.5
 
+// leastSaved is the number of repetitions that a verdict on the limits needs.
+const leastSaved = 3
+
 // limitSteps is how many limits are tried in each doubling.
 const limitSteps = 4
 
@@ -25,6 +28,8 @@ type SavedReport struct {
 	// QuotaOnly and Berth are the medians over the repetitions, in CPUs.
 	QuotaOnly float64 `json:"quotaOnlyCPUs"`
 	Berth     float64 `json:"berthCPUs"`
+	// Ratio is the mean limit with Berth divided by the mean limit without it; null with one repetition.
+	Ratio *load.Ratio `json:"ratio"`
 	// Noise is the median of Noise over the repetitions.
 	Noise float64 `json:"noise"`
 	Goals []Goal  `json:"goals"`
@@ -34,8 +39,7 @@ type SavedReport struct {
 type Saved struct {
 	QuotaOnly float64 `json:"quotaOnlyCPUs"`
 	Berth     float64 `json:"berthCPUs"`
-	// Noise is the p99 of the unlimited arm after the searches divided by that of the unlimited arm before, which is
-	// the reference of all other arms.
+	// Noise is the p99 of the unlimited arm between the searches divided by that of the unlimited arm before them.
 	Noise  float64 `json:"noise"`
 	Probes []Probe `json:"probes"`
 }
@@ -44,7 +48,7 @@ type Saved struct {
 type Probe struct {
 	Arm       string  `json:"arm"`
 	LimitCPUs float64 `json:"limitCPUs"`
-	// P99 is the arm's p99 divided by the unlimited p99.
+	// P99 is the arm's p99 divided by the p99 of the faster unlimited arm.
 	P99      float64 `json:"p99Ratio"`
 	MeanCPUs float64 `json:"meanCPUs"`
 	// Fits is true if this limit suffices: the requests are as fast as without a limit, and the use is no more than the
@@ -64,6 +68,7 @@ func RunCoresSaved(ctx context.Context, o BurstOptions) (*SavedReport, error) {
 	o.Limit = 0 // each arm has its own limit
 	r := &SavedReport{Machine: o.Machine, Setup: o.setup()}
 	var quota, berth, noise []float64
+	var ours, theirs []load.Share
 	for i := range o.Repetitions {
 		saved, err := o.searchBoth(ctx, i)
 		if err != nil {
@@ -71,24 +76,32 @@ func RunCoresSaved(ctx context.Context, o BurstOptions) (*SavedReport, error) {
 		}
 		r.Repetitions = append(r.Repetitions, saved)
 		quota, berth, noise = append(quota, saved.QuotaOnly), append(berth, saved.Berth), append(noise, saved.Noise)
+		ours, theirs = append(ours, load.Share{Part: saved.Berth, Whole: 1}), append(theirs, load.Share{Part: saved.QuotaOnly, Whole: 1})
+	}
+	if ratio, ok := load.PairedShares(ours, theirs); ok {
+		r.Ratio = &ratio
 	}
 	r.QuotaOnly, r.Berth, r.Noise = load.Median(quota), load.Median(berth), load.Median(noise)
 	r.Goals = []Goal{r.goal()}
 	return r, WriteSummary(o.Out, r)
 }
 
-// goal has no verdict if the two unlimited arms differ by more than a fitting arm may.
+// goal judges by the upper end of the interval. There is no verdict from fewer than three repetitions, or if the two
+// unlimited arms differ by more than a fitting arm may.
 func (r *SavedReport) goal() Goal {
-	ratio := r.Berth / r.QuotaOnly
-	goal := Goal{
-		Goal:     "smallest limit with p99 <= 1.05 × unlimited: with Berth <= 0.5 × the limit only",
-		Measured: fmt.Sprintf("%.2f (%.3f CPUs against %.3f)", ratio, r.Berth, r.QuotaOnly),
-		Verdict:  VerdictOf(ratio <= goalSaved),
+	const goal = "smallest limit with p99 <= 1.05 × unlimited: with Berth <= 0.5 × the limit only"
+	if r.Ratio == nil {
+		return Goal{goal, fmt.Sprintf("%.3f CPUs against %.3f; %d repetitions wanted", r.Berth, r.QuotaOnly, leastSaved), Open}
 	}
-	if r.Noise > goalP99 || r.Noise < 1/goalP99 {
-		goal.Measured, goal.Verdict = goal.Measured+"; the machine is too noisy", Open
+	measured := fmt.Sprintf("%.2f (95 %% %.2f..%.2f; %.3f CPUs against %.3f)", r.Ratio.Estimate, r.Ratio.Low, r.Ratio.High, r.Berth, r.QuotaOnly)
+	switch {
+	case len(r.Repetitions) < leastSaved:
+		return Goal{goal, fmt.Sprintf("%s; %d repetitions wanted", measured, leastSaved), Open}
+	case r.Noise > goalP99 || r.Noise < 1/goalP99:
+		return Goal{goal, measured + "; the machine is too noisy", Open}
+	default:
+		return Goal{goal, measured, VerdictOf(r.Ratio.High <= goalSaved)}
 	}
-	return goal
 }
 
 // noiseLine says how much two equal arms differ.
@@ -100,64 +113,126 @@ func (r *SavedReport) noiseLine() string {
 	return fmt.Sprintf("noise of this machine: p99 of two arms without a limit %.3f (%.3f..%.3f)", r.Noise, slices.Min(each), slices.Max(each))
 }
 
-// searchBoth runs one repetition.
-func (o BurstOptions) searchBoth(ctx context.Context, repetition int) (Saved, error) {
+// searchBoth runs one repetition. The second unlimited arm runs between the searches, and both searches are judged by
+// both unlimited arms: the first search repeats its judgement, and runs only arms that it did not need before.
+func (o BurstOptions) searchBoth(ctx context.Context, repetition int) (saved Saved, err error) {
 	arm, err := o.arm(repetition)
 	if err != nil {
 		return Saved{}, err
 	}
-	arm.Name = Unlimited
-	o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, arm.Name))
-	reference, err := o.Run(ctx, arm)
-	if err != nil {
-		return Saved{}, fmt.Errorf("arm %s: %w", arm.Name, err)
-	}
-	var saved Saved
-	limits := limitsAbove(unit.CPUs(o.Machine.CPUs), reference.meanCPUs())
-	search := func(name string) (float64, error) {
-		arm.Name = name
-		limit, err := smallest(limits, func(limit unit.CPUs) (bool, error) {
-			arm.Limit = limit
-			o.Progress(fmt.Sprintf("repetition %d of %d, arm %s with a limit of %.3f", repetition+1, o.Repetitions, name, limit))
-			probe, err := o.probe(ctx, arm, reference)
-			saved.Probes = append(saved.Probes, probe)
-			return probe.Fits, err
-		})
-		if err != nil {
-			return 0, fmt.Errorf("arm %s: %w", name, err)
+	s := &search{options: o, arm: arm, repetition: repetition, outcomes: map[limited]Outcome{}}
+	for _, step := range []func() error{
+		func() error { return s.refer(ctx, Unlimited) },
+		func() error { _, err := s.smallest(ctx, QuotaOnly); return err },
+		func() error { return s.refer(ctx, Unlimited2) },
+		func() (err error) { saved.QuotaOnly, err = s.smallest(ctx, QuotaOnly); return err },
+		func() (err error) { saved.Berth, err = s.smallest(ctx, Berth); return err },
+		func() (err error) { saved.Noise, err = slowdown(s.references[1], s.references[:1]); return err },
+		func() (err error) { saved.Probes, err = s.probes(); return err },
+	} {
+		if err := step(); err != nil {
+			return Saved{}, err
 		}
-		return float64(limit), nil
 	}
-	if saved.QuotaOnly, err = search(QuotaOnly); err != nil {
-		return Saved{}, err
-	}
-	if saved.Berth, err = search(Berth); err != nil {
-		return Saved{}, err
-	}
-	arm.Name, arm.Limit = Unlimited2, 0
-	o.Progress(fmt.Sprintf("repetition %d of %d, arm %s", repetition+1, o.Repetitions, arm.Name))
-	again, err := o.probe(ctx, arm, reference)
-	if err != nil {
-		return Saved{}, fmt.Errorf("arm %s: %w", arm.Name, err)
-	}
-	saved.Noise = again.P99
 	return saved, nil
 }
 
-// probe runs one arm and compares it with the unlimited reference.
-func (o BurstOptions) probe(ctx context.Context, arm Arm, reference Outcome) (Probe, error) {
-	p := Probe{Arm: arm.Name, LimitCPUs: float64(arm.Limit)}
-	outcome, err := o.Run(ctx, arm)
+// search is one repetition of the search for limits.
+type search struct {
+	options    BurstOptions
+	arm        Arm
+	repetition int
+	// references are the unlimited arms so far.
+	references []Outcome
+	// outcomes are those of the arms with a limit, which ran in this order.
+	outcomes map[limited]Outcome
+	order    []limited
+}
+
+// limited is an arm with a limit.
+type limited struct {
+	name  string
+	limit unit.CPUs
+}
+
+// refer runs an arm without a limit.
+func (s *search) refer(ctx context.Context, name string) error {
+	outcome, err := s.run(ctx, limited{name, 0}, "")
+	s.references = append(s.references, outcome)
+	return err
+}
+
+func (s *search) run(ctx context.Context, l limited, with string) (Outcome, error) {
+	arm := s.arm
+	arm.Name, arm.Limit = l.name, l.limit
+	s.options.Progress(fmt.Sprintf("repetition %d of %d, arm %s%s", s.repetition+1, s.options.Repetitions, l.name, with))
+	outcome, err := s.options.Run(ctx, arm)
 	if err != nil {
-		return p, err
+		return Outcome{}, fmt.Errorf("arm %s%s: %w", l.name, with, err)
 	}
-	ratio, known := plainRatio(load.Pair{Arm: outcome.Samples, Reference: reference.Samples}, 0.99)
-	if !known {
-		return p, errNoP99
+	return outcome, nil
+}
+
+// smallest searches for the smallest limit of an arm that fits.
+func (s *search) smallest(ctx context.Context, name string) (float64, error) {
+	limits := limitsAbove(unit.CPUs(s.options.Machine.CPUs), s.references[0].meanCPUs())
+	limit, err := smallest(limits, func(limit unit.CPUs) (bool, error) {
+		l := limited{name, limit}
+		if _, ran := s.outcomes[l]; !ran {
+			outcome, err := s.run(ctx, l, fmt.Sprintf(" with a limit of %.3f", limit))
+			if err != nil {
+				return false, err
+			}
+			s.outcomes[l], s.order = outcome, append(s.order, l)
+		}
+		p, err := s.probe(l)
+		return p.Fits, err
+	})
+	return float64(limit), err
+}
+
+// probe judges an arm that ran.
+func (s *search) probe(l limited) (Probe, error) {
+	outcome := s.outcomes[l]
+	ratio, err := slowdown(outcome, s.references)
+	if err != nil {
+		return Probe{}, fmt.Errorf("arm %s: %w", l.name, err)
 	}
-	p.P99, p.MeanCPUs = ratio, float64(outcome.meanCPUs())
+	p := Probe{Arm: l.name, LimitCPUs: float64(l.limit), P99: ratio, MeanCPUs: float64(outcome.meanCPUs())}
 	p.Fits = ratio <= goalP99 && p.MeanCPUs <= p.LimitCPUs
 	return p, nil
+}
+
+// probes judges all arms that ran.
+func (s *search) probes() ([]Probe, error) {
+	probes := make([]Probe, 0, len(s.order))
+	for _, l := range s.order {
+		p, err := s.probe(l)
+		if err != nil {
+			return nil, err
+		}
+		probes = append(probes, p)
+	}
+	return probes, nil
+}
+
+// slowdown returns the p99 of an arm divided by that of the fastest reference: a reference that the machine disturbed is
+// slow, and would make a limit look sufficient. It is the paired median, or the ratio of all samples with too few
+// stretches.
+func slowdown(arm Outcome, references []Outcome) (float64, error) {
+	most := 0.0
+	for _, reference := range references {
+		pair := load.Pair{Arm: arm.Samples, Reference: reference.Samples}
+		ratio, known := plainRatio(pair, 0.99)
+		if !known {
+			return 0, errNoP99
+		}
+		if median, ok := load.PairedMedian([]load.Pair{pair}, 0.99); ok {
+			ratio = median.Estimate
+		}
+		most = max(most, ratio)
+	}
+	return most, nil
 }
 
 // limitsAbove returns the limits to try, ascending: the whole machine, and steps down to the mean use, below which no

@@ -97,6 +97,79 @@ func TestCoresSavedOnNoisyMachine(t *testing.T) {
 	}
 }
 
+// TestCoresSavedDisturbed: what disturbs one unlimited arm, or a third of an arm, does not change the limits. No arm runs
+// twice.
+func TestCoresSavedDisturbed(t *testing.T) {
+	slower := func(list []load.Sample) {
+		for i := range list {
+			list[i].Latency *= 5
+		}
+	}
+	for name, disturb := range map[string]func(Arm, Outcome){
+		"the first unlimited arm": func(a Arm, o Outcome) {
+			if a.Name == Unlimited {
+				slower(o.Samples)
+			}
+		},
+		"the second unlimited arm": func(a Arm, o Outcome) {
+			if a.Name == Unlimited2 {
+				slower(o.Samples)
+			}
+		},
+		"a third of each arm with Berth": func(a Arm, o Outcome) {
+			if a.Name == Berth {
+				slower(o.Samples[:len(o.Samples)/3])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := savedOptions()
+			o.Repetitions, o.Duration = 1, 40*time.Second
+			ran := map[limited]int{}
+			o.Run = func(ctx context.Context, a Arm) (Outcome, error) {
+				outcome, err := servers(ctx, a)
+				disturb(a, outcome)
+				ran[limited{a.Name, a.Limit}]++
+				return outcome, err
+			}
+			r, err := RunCoresSaved(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.QuotaOnly < 1.2 || r.QuotaOnly > 1.2*1.2 || r.Berth < 0.3 || r.Berth > 0.3*1.2 {
+				t.Errorf("%+v", r)
+			}
+			for arm, n := range ran {
+				if n != 1 {
+					t.Errorf("%+v ran %d times", arm, n)
+				}
+			}
+			if n := len(r.Repetitions[0].Probes); n != len(ran)-2 {
+				t.Errorf("%d probes of %d arms", n, len(ran))
+			}
+		})
+	}
+}
+
+// TestCoresSavedGoal: the upper end of the interval over repetitions decides, and needs three of them.
+func TestCoresSavedGoal(t *testing.T) {
+	for name, c := range map[string]struct {
+		repetitions int
+		ratio       *load.Ratio
+		want        Verdict
+	}{
+		"all of the interval below":  {3, &load.Ratio{Estimate: 0.4, Low: 0.3, High: 0.5}, Met},
+		"some of the interval above": {3, &load.Ratio{Estimate: 0.4, Low: 0.3, High: 0.51}, Missed},
+		"two repetitions":            {2, &load.Ratio{Estimate: 0.4, Low: 0.4, High: 0.4}, Open},
+		"one repetition":             {1, nil, Open},
+	} {
+		r := &SavedReport{Repetitions: make([]Saved, c.repetitions), Ratio: c.ratio, Noise: 1}
+		if g := r.goal(); g.Verdict != c.want {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}
+
 // TestCoresSavedFails: the error gives the reason if an arm cannot be judged or run.
 func TestCoresSavedFails(t *testing.T) {
 	o := savedOptions()
