@@ -166,12 +166,16 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestInterruptedArmLeavesNothing ends the context while requests are running. place checks that nothing is left.
+// TestInterruptedArmLeavesNothing ends the context while requests of server and neighbour are running. place checks that
+// nothing is left.
 func TestInterruptedArmLeavesNothing(t *testing.T) {
 	where := place(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, err := bench.Arm{Place: where, Name: bench.Koordinator, Limit: 0.5, Work: time.Millisecond, Arrivals: []time.Duration{0, time.Hour}}.Run(ctx)
+	requests := []time.Duration{0, time.Hour}
+	_, err := bench.Arm{
+		Place: where, Name: bench.Koordinator, Limit: 1, Work: time.Millisecond, Arrivals: requests, Neighbours: [][]time.Duration{requests},
+	}.Run(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("interrupted arm: %v", err)
 	}
