@@ -136,7 +136,7 @@ func (c *core) outdated(uid types.UID, made *reservation, request int64) string 
 		return textRebuilt
 	}
 	o := n.beside(uid, &made.held, (*record).holds)
-	if !o.Sound(n.machine) || o.Overbound(n.machine, &made.held) || !c.machines.admits(n, uid, &made.held, request) {
+	if !o.Sound(n.machine) || o.Overbound(n.machine, &made.held) || !c.machines.admits(n, uid, &made.held, request, &o) {
 		return textRace
 	}
 	return ""

@@ -18,29 +18,30 @@ func (m *machines) claim(pod *v1.Pod, nodeName string, request int64) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !m.admits(n, pod.UID, &placement.Held{}, request) {
+	var none placement.Held
+	o := n.beside(pod.UID, &none, (*record).holds)
+	if !m.admits(n, pod.UID, &none, request, &o) {
 		return false
 	}
 	m.nodes.sums.claim(pod, nodeName, request)
 	return true
 }
 
-// admits reports whether the accounting rule still admits a pod that holds held, beside all pods that are bound to the
-// node or on their way. A node that is not known yet admits any pod, and before the first lists too few pods count. The
-// caller holds n.mu.
-func (m *machines) admits(n *node, uid types.UID, held *placement.Held, request int64) bool {
+// admits reports whether the accounting rule still admits a pod that holds held. o is what the pod holds beside all pods
+// that are bound to the node or on their way. A node that is not known yet admits any pod, and before the first lists too
+// few pods count. The caller holds n.mu.
+func (m *machines) admits(n *node, uid types.UID, held *placement.Held, request int64, o *placement.Occupancy) bool {
 	if n.machine == nil || n.allocatable == 0 {
 		return true
 	}
-	o := n.beside(uid, held, (*record).holds)
-	if n.surplus(&o, m.nodes.sums.on(n, uid)) >= request {
+	if n.surplus(o, m.nodes.sums.on(n, uid)) >= request {
 		return true
 	}
 	// The scheduler's cache may already know of the end of a pod, or of a larger node, and the handlers not yet.
 	m.size(n)
 	pods := m.handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	o = n.beside(uid, held, func(r *record) bool { return r.holds() && !r.ended(pods) })
-	return n.allocatable == 0 || n.surplus(&o, m.nodes.sums.again(n, uid, pods)) >= request
+	left := n.beside(uid, held, func(r *record) bool { return r.holds() && !r.ended(pods) })
+	return n.allocatable == 0 || n.surplus(&left, m.nodes.sums.again(n, uid, pods)) >= request
 }
 
 // surplus returns what the node has left for requests by the accounting rule. The caller holds mu.
