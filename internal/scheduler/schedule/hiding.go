@@ -48,10 +48,20 @@ type hidden struct {
 	spots []spot
 	// nominated are the nodes that had nominated pods, if an unbound pod hides CPUs.
 	nominated []string
-	// known is false if there are too many spots, or if a pod may be nominated for any node. later reports that the next
-	// cycle asks again.
-	known, later bool
+	end       end
 }
+
+// end is how a search ended. Unless it is complete, Filter checks the pod.
+type end uint8
+
+const (
+	// gaveUp is for too many spots, and for pods that may be nominated for any node.
+	gaveUp end = iota
+	// postponed leaves the search to the next cycle.
+	postponed
+	// complete has all spots and nominations.
+	complete
+)
 
 // spot is a node that may hide CPUs, and its NodeInfo. A snapshot keeps the NodeInfo of a node for as long as its list.
 type spot struct {
@@ -109,17 +119,16 @@ func (h *hiding) watch(informer cache.SharedIndexInformer) error {
 // this one may end with a nomination, which the framework knows before the informer shows it. The pod in the queue may be
 // older than the informer's.
 func (h *hiding) begins(pod *v1.Pod) {
-	h.learn(pod.Spec.SchedulerName)
 	if mayHide(pod) || h.shows(pod) {
 		h.cycles.Add(1)
 	}
 }
 
-// learn notes that a profile has this plugin.
+// learn notes that a profile has this plugin, before the search of each cycle.
 func (h *hiding) learn(profile string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, known := h.profiles[profile]; known {
+	if _, ours := h.profiles[profile]; ours {
 		return
 	}
 	if h.profiles == nil {
@@ -134,7 +143,7 @@ func (h *hiding) shows(pod *v1.Pod) bool {
 	if h.pods == nil || h.changes != nil && h.changes.Load() == 0 {
 		return false
 	}
-	shown, _, err := h.pods.GetByKey(pod.Namespace + "/" + pod.Name)
+	shown, _, err := h.pods.GetByKey(cache.MetaObjectToName(pod).String())
 	return err != nil || len(hidesValues(shown)) > 0
 }
 
@@ -157,8 +166,8 @@ func (h *hiding) names() (names map[string]struct{}, unbound, sure bool) {
 			names[value] = struct{}{}
 			continue
 		}
-		_, known := h.profiles[profile]
-		unbound, sure = true, sure && known
+		_, ours := h.profiles[profile]
+		unbound, sure = true, sure && ours
 	}
 	return names, unbound, sure
 }
@@ -176,7 +185,7 @@ func (p *Plugin) whereHidden(nodes []fwk.NodeInfo) *hidden {
 	}
 	last := h.found.Load()
 	again := last != nil && last.of == of && h.changes != nil
-	if again && !last.later {
+	if again && last.end != postponed {
 		return last
 	}
 	found := findHidden(p, nodes, again)
@@ -192,16 +201,16 @@ func (p *Plugin) whereHidden(nodes []fwk.NodeInfo) *hidden {
 // calls the plugin with locks of its own.
 func findHidden(p *Plugin, nodes []fwk.NodeInfo, again bool) *hidden {
 	if p.core.hiding.pods == nil || !p.core.caughtUp.Load() {
-		return &hidden{later: true}
+		return &hidden{end: postponed}
 	}
 	names, unbound, sure := p.core.hiding.names()
 	if !sure || len(names) > mostHiding || len(nodes) == 0 && (unbound || len(names) > 0) {
-		return &hidden{}
+		return &hidden{end: gaveUp}
 	}
 	if unbound && !again {
-		return &hidden{later: true}
+		return &hidden{end: postponed}
 	}
-	found := &hidden{known: true, spots: spotsOf(p, names)}
+	found := &hidden{end: complete, spots: spotsOf(p, names)}
 	if unbound {
 		found.nominated = nominatedAmong(p, nodes)
 	}
@@ -235,9 +244,8 @@ func nominatedAmong(p *Plugin, nodes []fwk.NodeInfo) (names []string) {
 // requests: then Filter would refuse the pod nowhere. Nodes with nominated pods are left to Filter, which adds these
 // pods.
 func (p *Plugin) roomWhereHidden(cy *cycle, nodes []fwk.NodeInfo) bool {
-	p.core.hiding.learn(cy.pod.Spec.SchedulerName)
 	where := p.whereHidden(nodes)
-	if !where.known {
+	if where.end != complete {
 		return false
 	}
 	for _, s := range where.spots {

@@ -103,7 +103,7 @@ func (c *cluster) looks() bool {
 	c.look()
 	c.plugin.whereHidden(c.list())
 	where := c.plugin.whereHidden(c.list())
-	return !where.known || len(where.spots)+len(where.nominated) > 0
+	return where.end != complete || len(where.spots)+len(where.nominated) > 0
 }
 
 // skipsFor reports whether an ordinary pod with this request skips Filter. After a change the first cycle may be in doubt.
@@ -540,7 +540,7 @@ func (r *racer) named(uid types.UID) *v1.Pod {
 // skipsNow reports whether an ordinary pod would skip Filter now without a look at the node.
 func (r *racer) skipsNow() bool {
 	where := r.plugin.whereHidden(r.list)
-	return where.known && !slices.ContainsFunc(where.spots, func(s spot) bool { return s.node.name == r.name })
+	return where.end == complete && !slices.ContainsFunc(where.spots, func(s spot) bool { return s.node.name == r.name })
 }
 
 func (r *racer) reserves(_ int, uid types.UID) {

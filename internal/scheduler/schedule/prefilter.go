@@ -32,6 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	state.Write(stateKey, cy)
 	p.current.Store(cy)
+	p.core.hiding.learn(pod.Spec.SchedulerName)
 	skips := cy.ask == nil && (cy.request == 0 || !cy.alone && !cy.group && p.roomWhereHidden(cy, nodes))
 	p.core.hiding.begins(pod)
 	if skips {
