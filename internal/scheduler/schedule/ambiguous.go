@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -136,7 +137,8 @@ func (c *core) lookAt(ctx context.Context, b *ambiguousBind) {
 		c.onGone(b.uid, b.namespace)
 	case err != nil:
 	case pod.Spec.NodeName != "":
-		c.take(nil, pod, c.shownBound(pod) == nil)
+		shown := c.shownBound(pod) // by now it may show a later state than the answer
+		c.take(nil, cmp.Or(shown, pod), shown == nil)
 	case pod.DeletionTimestamp != nil:
 		// An API server binds no pod that is being deleted.
 		c.settled(b, c.flights.settle(b.uid))

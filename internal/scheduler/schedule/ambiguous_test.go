@@ -12,7 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/berth-project/berth/api/v1alpha1"
@@ -245,6 +247,22 @@ func TestInformerBehindLook(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if a := c.filter(c.pod("d", 30)); a.status.IsSuccess() {
 			t.Error("the sweep dropped a bound pod, because the informer is behind")
+		}
+	})
+}
+
+// A read of the API server may be older than what the informer shows by the time it returns. The later state counts.
+func TestLookBehindInformer(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.ordinary("o", "10")
+		c.placedOrdinary(pod)
+		old := c.get(pod).DeepCopy()
+		c.update(pod, requesting("20"))
+		c.client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, old, nil })
+		c.plugin.core.lookAt(c.ctx, &ambiguousBind{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: "n1"})
+		if sum := c.plugin.core.nodes.sums.nodes["n1"].milli; sum != 20000 {
+			t.Errorf("the pod counts with %dm of 20000m", sum)
 		}
 	})
 }
