@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/node/observed"
 )
@@ -499,6 +500,32 @@ func TestRefusalWaitsForPlacement(t *testing.T) {
 			if _, late := answered(); !late {
 				t.Error("not answered")
 			}
+		})
+	}
+}
+
+// A move puts no pod onto memory that the kubelet gave to others.
+func TestMoveBesideMemoryOfTheKubelet(t *testing.T) {
+	for _, c := range []struct{ name, of, answer, has string }{
+		{"to nobody", "", "", "a/app 6,14!"},
+		{"to an ordinary pod", "ns/web", "a: it would be worse off than on CPUs 1,9;", "a/app 1,9!"},
+		{"to the pod itself", "ns/a", "", "a/app 6,14!"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := two().facts(t)
+			f.Given = map[string]placement.Given{
+				c.of: placement.GivenBy(f.Machine.Topology(), []v1alpha1.KubeletMemory{{NUMANodes: "1", Bytes: 50 * gi}}),
+			}
+			n := place.New(f)
+			n.Pods.Put(plain("web", 0, app("web", 1)))
+			a := placed(pod("a", 1, app("app", 2)), "app", "1,9", "0")
+			a.Containers[0].MemoryLimit = 20 * gi
+			n.Pods.Put(a)
+			start(t, n, "a", "app")
+			n.Events()
+			n.Pods.Put(moves(a, v1alpha1.Move{From: "1,9", To: "6,14"}))
+			equal(t, "answer", answers(n), c.answer)
+			holds(t, "desired", has(n), c.has)
 		})
 	}
 }
