@@ -20,7 +20,10 @@ func (n *Node) Topology(snapshot *place.Snapshot, counted func() map[string]bool
 		return spec, status, false
 	}
 	spec, status = n.Machine.Report(snapshot)
-	status.KubeletMemory = nodeMemory(n.Machine.Topology, n.Kubelet.Memory, counted)
+	if len(n.Kubelet.Memory) > 0 {
+		pods := counted() // a placement already says what its pod has
+		status.KubeletMemory = nodeMemory(n.Machine.Topology, slices.DeleteFunc(slices.Clone(n.Kubelet.Memory), func(m kubelet.Memory) bool { return !pods[m.Pod] }))
+	}
 	status.KubeletCPUManagerPolicy = n.Kubelet.Config.CPUManagerPolicy
 	reason := "Enough"
 	if snapshot.Overcommitted {
@@ -62,18 +65,14 @@ const (
 	mostBytes  = 1 << 50
 )
 
-// nodeMemory returns the memory that the kubelet's memory manager gave to pods, as published, the largest amounts
-// first; nothing with one NUMA node. A placement already says what its pod has, so nodeMemory only adds counted pods.
-func nodeMemory(t *topology.Topology, all []kubelet.Memory, counted func() map[string]bool) []v1alpha1.KubeletMemory {
-	if len(t.Nodes) < 2 || len(all) == 0 {
+// nodeMemory adds up memory that the kubelet's memory manager gave to pods, as published, the largest amounts first;
+// nothing with one NUMA node.
+func nodeMemory(t *topology.Topology, all []kubelet.Memory) []v1alpha1.KubeletMemory {
+	if len(t.Nodes) < 2 {
 		return nil
 	}
 	var memory []v1alpha1.KubeletMemory
-	pods := counted()
 	for _, m := range all {
-		if !pods[m.Pod] {
-			continue
-		}
 		one := v1alpha1.KubeletMemory{NUMANodes: v1alpha1.CPUList(m.Nodes.String()), PageKiB: m.PageBytes / 1024, Bytes: m.Bytes}
 		at := slices.IndexFunc(memory, func(has v1alpha1.KubeletMemory) bool {
 			return has.NUMANodes == one.NUMANodes && has.PageKiB == one.PageKiB
@@ -98,8 +97,7 @@ func given(t *topology.Topology, all []kubelet.Memory) map[string]placement.Give
 		if end < 0 {
 			end = len(all)
 		}
-		one := nodeMemory(t, all[:end], func() map[string]bool { return map[string]bool{all[0].Pod: true} })
-		if has := placement.GivenBy(t, one); !has.Equal(placement.Given{}) {
+		if has := placement.GivenBy(t, nodeMemory(t, all[:end])); !has.Equal(placement.Given{}) {
 			byPod[all[0].Pod] = has
 		}
 		all = all[end:]
