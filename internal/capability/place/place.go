@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place/grant"
 	"github.com/berth-project/berth/internal/capability/place/placement"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // placeAll finds CPUs for the pods that ask and lack some, in the order of their claims.
@@ -139,7 +140,7 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 		}
 		g = g.Leaving(p.has.grant.Beside)
 	}
-	p.has.grant, p.has.before = g, nil
+	p.has.grant, p.has.before, p.has.widened = g, nil, cpuset.Set{}
 	setPooled(p, false)
 	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {

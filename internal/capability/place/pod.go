@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // pod is one pod: what it is, what it asks for, what was decided, and what was published.
@@ -66,6 +67,10 @@ type decided struct {
 	// containers from being created; 0 if it has not yet kept any.
 	behind bool
 	until  time.Duration
+	// overbound says that the memory nodes of the grant have less memory than is bound to them.
+	overbound bool
+	// widened are the memory nodes of the placement that were not known to have room, and so were not taken.
+	widened cpuset.Set
 	// loans are the borrowed CPUs by container name; the loan of a pod as a whole has no name.
 	loans map[string]lending.Lent
 }
@@ -243,7 +248,7 @@ func (p *pod) key() string {
 }
 
 func (p *pod) release() {
-	p.has.grant, p.has.before, p.asked.putOff = nil, nil, nil
+	p.has.grant, p.has.before, p.asked.putOff, p.has.widened = nil, nil, nil, cpuset.Set{}
 	delete(p.told.reported, v1alpha1.EventCPUPinned)
 	for _, c := range p.containers {
 		c.settled = false

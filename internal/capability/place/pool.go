@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability"
+	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/capability/place/sharedpool"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
@@ -35,13 +36,14 @@ type outcome struct {
 	shown *Snapshot
 }
 
-func (o *outcome) sum(all []*pod, taken cpuset.Set) {
-	o.pool = sharedpool.Of(o.facts.Machine.Topology(), o.facts.Machine.Topology().Containers(), taken)
+func (o *outcome) sum(all []*pod, held *placement.Occupancy) {
+	o.pool = sharedpool.Of(o.facts.Machine.Topology(), o.facts.Machine.Topology().Containers(), held.Taken.CPUs())
 	for _, p := range all {
 		if p.has.grant == nil {
 			continue
 		}
 		o.pinned++
+		p.has.overbound = held.Overbound(o.facts.Machine, &p.has.grant.Held)
 		if o.first == nil {
 			o.first = p
 		}

@@ -41,7 +41,7 @@ func (n *Node) settle() {
 	n.compare(&o)
 	n.placeAll(&o)
 	n.moveOne(all, &o)
-	n.outcome.sum(all, o.Taken.CPUs())
+	n.outcome.sum(all, &o)
 	n.yield()
 	n.reports.examineAll(all)
 	n.reports.overcommit(n.outcome.excess)
