@@ -137,3 +137,17 @@ func TestMemoryShrinksUnderPods(t *testing.T) {
 		})
 	}
 }
+
+// A pod that this agent placed and of which nothing runs gets all memory nodes when its node shrinks.
+func TestMemoryShrinksUnderOwnDecision(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := pod("redis", 2, app("redis", 2))
+	p.Containers[0].MemoryLimit = 20 * gi
+	n.Pods.Put(p)
+	before := create(t, n, "redis", "redis").Own[0].Mems.String()
+	n.Pods.Remove("redis/redis")
+	n.SetFacts(shrunk(t, 16, 0))
+	after := create(t, n, "redis", "redis").Own[0].Mems.String()
+	equal(t, "mems before and after", before+" "+after, "0 0-1")
+	holds(t, "why", n.Snapshot().Rows[0].Why, "memory nodes 0-1: NUMA nodes 0 of its placement are not known to have room")
+}
