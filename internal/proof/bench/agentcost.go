@@ -49,11 +49,13 @@ type AgentOptions struct {
 }
 
 const (
-	// goalRSS applies up to fewGroups groups, goalRSSMany beyond.
-	goalRSS         = 40.0
-	goalRSSMany     = 60.0
-	fewGroups       = 50
-	goalGroupMicros = 40.0
+	// goalRSS applies up to fewGroups groups, GoalRSSMany beyond, in MiB.
+	goalRSS = 40.0
+	// GoalRSSMany is the agent's memory with many groups.
+	GoalRSSMany = 60.0
+	fewGroups   = 50
+	// GoalGroupMicros is the agent's CPU time for a group, in µs a second.
+	GoalGroupMicros = 40.0
 	// agentSettle lets the agent finish its start before it is measured.
 	agentSettle = 3 * time.Second
 	// agentLimit is the limit of each idle group.
@@ -148,7 +150,7 @@ func (r *AgentReport) judge() {
 	var writes float64
 	for _, c := range r.Costs {
 		writes = max(writes, c.WritesPerGroupSecond)
-		goal := goalRSSMany
+		goal := GoalRSSMany
 		if c.Groups <= fewGroups {
 			goal = goalRSS
 		}
@@ -161,7 +163,7 @@ func (r *AgentReport) judge() {
 	if first, last := r.Costs[0], r.Costs[len(r.Costs)-1]; last.Groups > first.Groups {
 		r.MicrosPerGroupSecond = (last.CPUMicrosPerSecond - first.CPUMicrosPerSecond) / float64(last.Groups-first.Groups)
 		slope.Measured = fmt.Sprintf("%.1f µs", r.MicrosPerGroupSecond)
-		slope.Verdict = VerdictOf(r.MicrosPerGroupSecond <= goalGroupMicros)
+		slope.Verdict = VerdictOf(r.MicrosPerGroupSecond <= GoalGroupMicros)
 	}
 	r.Goals = append(r.Goals, slope,
 		Goal{"steady state <= 0.05 writes a second a group", fmt.Sprintf("%.4f", writes), VerdictOf(writes <= goalWritesPerSec)})
@@ -224,6 +226,33 @@ func schedstat(files fs.FS, pid, column int) (sum time.Duration, ok bool, err er
 		sum, ok = sum+time.Duration(columns[column]), true
 	}
 	return sum, ok, nil
+}
+
+// Switches returns how often the threads of a process gave up a CPU or lost it. The count of an ended thread is lost.
+func Switches(pid int) (int64, error) {
+	n, err := switches(os.DirFS("/"), pid)
+	if err != nil {
+		return 0, fmt.Errorf("switches of %d: %w", pid, err)
+	}
+	return n, nil
+}
+
+func switches(files fs.FS, pid int) (sum int64, err error) {
+	tasks := fmt.Sprintf("proc/%d/task", pid)
+	threads, err := fs.ReadDir(files, tasks)
+	if err != nil {
+		return 0, fmt.Errorf("threads: %w", err)
+	}
+	for _, thread := range threads {
+		for _, kind := range []string{"voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"} {
+			n, err := number(files, tasks+"/"+thread.Name()+"/status", kind)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return 0, err
+			}
+			sum += max(n, 0)
+		}
+	}
+	return sum, nil
 }
 
 // PeakRSS returns VmHWM of /proc/PID/status in MiB.
