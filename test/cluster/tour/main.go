@@ -1,10 +1,11 @@
 // Program tour shows, in the cluster of `make cluster`, what Berth does with the manifests of ACK's and Koordinator's
 // documentation: placements, masks, events, a CPU burst before and after, borrowed cores. `make demo-cluster` runs it,
-// `make bench-cluster` and `make bench-seeds` run its benchmarks. It deletes the objects that it creates, and leaves
-// the cluster running.
+// `make bench-cluster`, `make bench-agent-cluster` and `make bench-seeds` run its benchmarks. It deletes the objects that
+// it creates, and leaves the cluster running.
 //
 //	tour            the whole tour
 //	tour bench …    the load of `berth bench burst` with the server as a pod; --help lists the flags
+//	tour cost …     what the agent itself costs at rest and with raised groups; --help lists the flags
 //	tour seeds …    the experiments of `berth bench seeds` with pods; --help lists the flags
 package main
 
@@ -70,6 +71,13 @@ func (t *tour) measure(ctx context.Context, name string, args []string) error {
 		}
 		b.tour = t
 		return b.run(ctx)
+	case "cost":
+		b, err := parseCost(args, os.Stderr)
+		if err != nil {
+			return err
+		}
+		b.tour = t
+		return b.run(ctx)
 	case "seeds":
 		b, err := parseSeeds(args, os.Stderr)
 		if err != nil {
@@ -78,5 +86,5 @@ func (t *tour) measure(ctx context.Context, name string, args []string) error {
 		b.tour = t
 		return b.run(ctx)
 	}
-	return fmt.Errorf("usage: tour | tour bench [flags] | tour seeds [flags] [NAME]...; not %q", name)
+	return fmt.Errorf("usage: tour | tour bench [flags] | tour cost [flags] | tour seeds [flags] [NAME]...; not %q", name)
 }
