@@ -54,7 +54,7 @@ OTHER_TESTS   = $$($(GO) list ./... | grep -v /test/kernel | grep -vxF "$$($(GO)
 .PHONY: help
 help: ## print this list
 	@echo 'Berth $(VERSION). Targets:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-19s %s\n", $$1, $$2}' Makefile
 	@echo 'Variables: FUZZTIME=$(FUZZTIME) STARTS=$(STARTS) CHECKS=$(CHECKS) BENCHARGS="$(BENCHARGS)" GO=$(GO)'
 
 .PHONY: demo
@@ -255,6 +255,10 @@ demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: p
 .PHONY: bench-cluster
 bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --duration, --out DIR; PEER: the command of another agent)
 	@$(call as_root,$(TOUR) bench --version '$(VERSION)' $(if $(PEER),--peer-command '$(PEER)') $(BENCHARGS))
+
+.PHONY: bench-agent-cluster
+bench-agent-cluster: cluster ## what the agent of that cluster costs at rest and with 250 raised groups (BENCHARGS: --reps, --rest, --trace, --out DIR)
+	@$(call as_root,$(TOUR) cost --version '$(VERSION)' $(BENCHARGS))
 
 .PHONY: bench-seeds
 bench-seeds: cluster ## the experiments of `berth bench seeds` with pods of that cluster (BENCHARGS: --reps, --duration, --out DIR, then names)
