@@ -204,12 +204,14 @@ func TestStageRefusesAnotherHostsName(t *testing.T) {
 }
 
 // TestAbuse runs the abuser that strikes on the real kernel: the quota falls to the limit while it works. The bound
-// has the lateness of the agent, and the longest call where the kernel needs it.
+// has the lateness of the agent, and the longest call where the kernel needs it. A quarter of a CPU is enough to spend
+// the credit of so small a limit in one turn of work, also beside other programs.
 func TestAbuse(t *testing.T) {
 	where := place(t)
+	const limit = 0.1
 	r, err := bench.RunBurst(t.Context(), bench.BurstOptions{
-		LoadOptions: bench.LoadOptions{Place: where}, Limit: 0.5,
-		Abuse: bench.AbuseOptions{Limit: 0.5, Threads: 2, CreditSeconds: 4, Measure: 5 * time.Second, Abusers: []string{"strikes"}},
+		LoadOptions: bench.LoadOptions{Place: where}, Limit: limit,
+		Abuse: bench.AbuseOptions{Limit: limit, Threads: 2, CreditSeconds: 4, Measure: 5 * time.Second, Abusers: []string{"strikes"}},
 	})
 	if errors.Is(err, bench.ErrNotRaised) || errors.Is(err, bench.ErrNotSpent) {
 		t.Skipf("this machine has no CPU to spare: %v", err)
