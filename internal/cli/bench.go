@@ -131,7 +131,15 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 // checkGiven refuses an explicit 0, and arms that do not exist.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
 	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms, bench.AllArmNames(), bench.Unlimited),
-		checkNames("abusers", f.abusers, bench.AllAbuserNames()), f.checkSaved(cmd))
+		checkNames("abusers", f.abusers, bench.AllAbuserNames()), f.checkNoAbusers(cmd), f.checkSaved(cmd))
+}
+
+// checkNoAbusers refuses names of abusers with --no-abusers.
+func (f *benchBurstFlags) checkNoAbusers(cmd *cobra.Command) error {
+	if !f.noAbusers {
+		return nil
+	}
+	return refuseFlags(cmd, "not allowed with --no-abusers", "abusers")
 }
 
 // checkSaved refuses flags that have no effect with --cores-saved.

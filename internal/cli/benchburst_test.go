@@ -19,6 +19,7 @@ func TestBurstAbusers(t *testing.T) {
 		{[]string{"--no-abusers"}, nil, false},
 		{[]string{"--abusers", "strikes,nobody"}, nil, true},
 		{[]string{"--abusers", "strikes", "--cores-saved"}, nil, true},
+		{[]string{"--abusers", "strikes", "--no-abusers"}, nil, true},
 	} {
 		f, cmd := &benchBurstFlags{}, newLoadHold()
 		f.register(cmd)
