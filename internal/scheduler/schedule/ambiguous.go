@@ -126,8 +126,8 @@ func (c *core) follow(ctx context.Context, b *ambiguousBind) {
 
 // lookAt asks the API server about an ambiguous bind, and ends it if the answer suffices.
 func (c *core) lookAt(ctx context.Context, b *ambiguousBind) {
-	c.looks <- struct{}{}
-	defer func() { <-c.looks }()
+	c.lanes.looks <- struct{}{}
+	defer func() { <-c.lanes.looks }()
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

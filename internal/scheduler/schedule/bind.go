@@ -25,12 +25,25 @@ const (
 // nodes whose CPUs are known Bind also binds pods that share their CPUs, since only the sender of a binding learns
 // whether it may have gone through. On all nodes it binds ordinary pods that bring a placement. The next binder binds
 // all other pods.
+//
+// A pinned pod waits for its turn before it is checked, so that the check is recent when the binding is sent. Other pods
+// do not wait, so that pinned pods whose bindings hang stop no others.
 func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	if cy := cycleOf(state); cy != nil && cy.ask == nil &&
-		(cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod)) {
-		return p.bindOrdinary(ctx, pod, nodeName, cy.request)
+	cy := cycleOf(state)
+	if cy == nil {
+		return fwk.NewStatus(fwk.Skip)
 	}
-	made, status := p.reserved(state, pod, nodeName)
+	if cy.ask == nil {
+		if cy.request > 0 && p.core.nodes.knows(nodeName) || bringsPlacement(pod) {
+			return p.bindOrdinary(ctx, pod, nodeName, cy.request)
+		}
+		return fwk.NewStatus(fwk.Skip)
+	}
+	if err := p.core.lanes.enter(ctx); err != nil {
+		return fwk.AsStatus(fmt.Errorf("bind pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	defer p.core.lanes.leave()
+	made, status := p.reserved(state, cy, pod, nodeName)
 	if made == nil {
 		return status
 	}
@@ -88,11 +101,7 @@ func (p *Plugin) send(ctx context.Context, pod *v1.Pod, binding *v1.Binding, hel
 
 // reserved returns what Reserve reserved for the pod, after a check against the pods that are bound by now. Without a
 // reservation, the status is what a binder should return.
-func (p *Plugin) reserved(state fwk.CycleState, pod *v1.Pod, nodeName string) (*reservation, *fwk.Status) {
-	cy := cycleOf(state)
-	if cy == nil || cy.ask == nil {
-		return nil, fwk.NewStatus(fwk.Skip)
-	}
+func (p *Plugin) reserved(state fwk.CycleState, cy *cycle, pod *v1.Pod, nodeName string) (*reservation, *fwk.Status) {
 	made := reservationOf(state)
 	if made == nil || made.node != nodeName {
 		return nil, fwk.AsStatus(fmt.Errorf("bind pod %s/%s: %w", pod.Namespace, pod.Name, errNotReserved))

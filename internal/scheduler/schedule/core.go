@@ -38,8 +38,7 @@ type core struct {
 	repacks   repacks
 	flights   flights
 	hiding    hiding
-	// looks holds a token for each check of an ambiguous bind that is under way.
-	looks chan struct{}
+	lanes     lanes
 
 	// listed reports for each handler of pods and nodes whether it saw the initial list. caughtUp reports that all did.
 	listed   []cache.InformerSynced
@@ -48,7 +47,7 @@ type core struct {
 
 func newCore(handle fwk.Handle, a v1alpha1.SchedulerArgs, m *meters) *core {
 	b := &background{log: klog.Background().WithName(Name)}
-	c := &core{background: b, handle: handle, meters: m, looks: make(chan struct{}, lookers)}
+	c := &core{background: b, handle: handle, meters: m, lanes: newLanes()}
 	c.nodes.usage = &c.usage
 	c.nodes.hiders = &c.hiding
 	c.queue.handle, c.queue.log = handle, b.log
