@@ -39,10 +39,11 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, no
 		}
 		return fwk.NewStatus(fwk.Skip)
 	}
-	if err := p.core.lanes.enter(ctx); err != nil {
+	leave, err := p.core.lanes.enter(ctx)
+	if err != nil {
 		return fwk.AsStatus(fmt.Errorf("bind pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
-	defer p.core.lanes.leave()
+	defer leave()
 	made, status := p.reserved(state, cy, pod, nodeName)
 	if made == nil {
 		return status

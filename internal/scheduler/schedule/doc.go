@@ -96,9 +96,10 @@
 // still unbound when it can no longer be working on the request: 65 seconds after the error. So --request-timeout of
 // the API server should not be above 60 seconds.
 //
-// At most 64 bindings of pinned pods are under way. Neither the framework nor the client bounds the time of a binding,
-// so a binding that hangs keeps its turn until the API server gives up the request, or the client finds the connection
-// dead: 30 seconds without a frame, and 15 without an answer to a ping. Other pinned pods wait; ordinary pods do not.
+// At most 64 bindings of pinned pods have a turn; other pinned pods wait, and ordinary pods do not. Neither the framework
+// nor the client bounds the time of a binding: one that hangs ends when the API server gives up the request, or the
+// client finds the connection dead, which takes 30 seconds without a frame, and 15 without an answer to a ping. So a
+// binding gives up its turn after 2 seconds.
 //
 // An ambiguous bind does not keep its own pod from the CPUs, and the pod is tried again: an API server binds a pod only
 // once. Another try with the same CPUs and memory extends the ambiguous bind; any other try adds a second. Ordinary pods

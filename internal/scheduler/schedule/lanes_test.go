@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // occupy returns lanes with as many bindings under way as permitted. They do not end by themselves.
@@ -68,6 +69,41 @@ func TestOrdinaryPodsTakeNoTurns(t *testing.T) {
 		}
 		if c.requests != 1 {
 			t.Errorf("%d bindings sent by the plugin, want 1", c.requests)
+		}
+	})
+}
+
+// A binding that hangs gives up its turn, once, also if it ends later.
+func TestHungBindingGivesUpItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLanes()
+		leaves := make([]func(), senders)
+		for i := range leaves {
+			leave, err := l.enter(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaves[i] = leave
+		}
+		began := time.Now()
+		leave, err := l.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited != longestTurn {
+			t.Errorf("the next binding waited %v, want %v", waited, longestTurn)
+		}
+		synctest.Wait()
+		for _, hung := range leaves {
+			hung()
+		}
+		if under := len(l.sends); under != 1 {
+			t.Errorf("%d turns are taken, want 1", under)
+		}
+		leave()
+		time.Sleep(2 * longestTurn)
+		if under := len(l.sends); under != 0 {
+			t.Errorf("%d turns are taken, want none", under)
 		}
 	})
 }
