@@ -118,7 +118,7 @@ func (o *outcome) granted(d *Desired, p *pod, c *container) bool {
 		if p.asked.putOff != nil {
 			d.Why += "; " + p.asked.putOff.why
 		}
-		d.Why += p.has.memoryWhy(d.Mems)
+		d.Why += p.has.memoryWhy(c.Name, d.Mems)
 		if o.facts.MemsOwner != "" {
 			d.Why += "; " + o.facts.MemsOwner
 		}

@@ -8,12 +8,14 @@ import (
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
-// fitMemory returns the grant without the memory nodes of its placement that are not known to have room, by the rule of
-// placement.Decide: the writer of the placement may not have known all pods of this node. A decision of this Node
-// on this machine remains, and so do the memory nodes of a running container, whose memory is there already. A provisional pod remains
-// as it is, since nothing is known about it that could be compared.
+// fitMemory returns the grant without the memory nodes that are not known to have room, by the rule of placement.Decide:
+// the writer of a placement may not have known all pods of this node, and the machine may have changed since a decision.
+// A running container keeps its memory nodes, as its memory is there already. So does a pod that had its grant before
+// one of its containers was created: they may have been written, whatever CPUs the container was seen on. A provisional
+// pod remains as it is, since nothing is known about it that could be compared.
 func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *grant.Grant {
-	if c.whole || len(c.real) > 0 || !c.pod.real() || g.From == grant.ByRuntime {
+	decided := c.whole || c.pod.has.grant != nil && c.pod.began()
+	if decided || len(c.real) > 0 || !c.pod.real() || g.From == grant.ByRuntime {
 		return g
 	}
 	mems := make(map[string]cpuset.Set, len(g.Parts))
@@ -22,37 +24,32 @@ func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *gran
 			mems[name] = one.Mems
 		}
 	}
-	wider, changed := *g, false
-	wider.Parts = maps.Clone(g.Parts)
+	wider := *g
+	wider.Parts, wider.Widened = maps.Clone(g.Parts), map[string]cpuset.Set{}
 	node := n.nodeFor(c.pod)
 	for name, nodes := range node.Narrow(n.claims.beside(&n.facts, c.pod, o), &c.pod.asked.pin, mems) {
 		one := wider.Parts[name]
-		changed = changed || one.Mems != nodes
+		if one.Mems == nodes {
+			continue
+		}
+		wider.Widened[name] = one.Mems
 		one.Mems = nodes
 		wider.Parts[name] = one
 	}
-	if !changed {
+	if len(wider.Widened) == 0 {
 		return g
 	}
-	var was grant.Total
-	for name, one := range g.Parts {
-		if one.Mems != wider.Parts[name].Mems {
-			was.Add(one)
-		}
-	}
-	c.pod.has.widened = was.Part().Mems
 	return wider.On(n.facts.Machine, c.pod.asked.pin)
 }
 
-// memoryWhy returns what is wrong with the memory nodes of the pod, as the end of a sentence, or "".
-func (d *decided) memoryWhy(mems cpuset.Set) string {
+// memoryWhy returns what is wrong with the memory nodes of a container, as the end of a sentence, or "".
+func (d *decided) memoryWhy(name string, mems cpuset.Set) string {
+	was := d.grant.Widened[name]
 	switch {
-	case mems.IsEmpty():
-		return ""
-	case d.overbound:
-		return "; NUMA nodes " + mems.String() + " have less memory than is bound to them: it keeps them, as its memory is there"
-	case !d.widened.IsEmpty():
-		return "; memory nodes " + mems.String() + ": NUMA nodes " + d.widened.String() + " of its placement are not known to have room"
+	case d.overbound.Intersects(mems):
+		return "; NUMA nodes " + d.overbound.String() + " have less memory than is bound to them: its memory nodes stay while it runs"
+	case !mems.IsEmpty() && !was.IsEmpty():
+		return "; memory nodes " + mems.String() + ", because NUMA nodes " + was.String() + " alone were not known to have room for it"
 	}
 	return ""
 }

@@ -2,8 +2,10 @@ package place_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place"
 	"github.com/berth-project/berth/internal/capability/place/alloc"
 	"github.com/berth-project/berth/internal/linux/topology"
@@ -88,8 +90,8 @@ func shrunk(t *testing.T, memory, pool int64) place.Facts {
 // When a NUMA node shrinks, a running pod keeps its memory nodes, and a pod of which nothing runs gets all. Both say so.
 func TestMemoryShrinksUnderPods(t *testing.T) {
 	const (
-		kept  = "; NUMA nodes 0 have less memory than is bound to them: it keeps them, as its memory is there"
-		wider = "; memory nodes 0-1: NUMA nodes 0 of its placement are not known to have room"
+		kept  = "; NUMA nodes 0 have less memory than is bound to them: its memory nodes stay while it runs"
+		wider = "; memory nodes 0-1, because NUMA nodes 0 alone were not known to have room for it"
 	)
 	for _, c := range []struct {
 		name          string
@@ -118,8 +120,14 @@ func TestMemoryShrinksUnderPods(t *testing.T) {
 				start(t, n, "redis", "redis")
 			}
 			n.Events()
+			before := settings(n)
 			n.SetFacts(c.after)
-			n.Events()
+			if written := writtenMems(n.Events()); c.runs || c.why == "" {
+				equal(t, "settings", settings(n), before)
+				equal(t, "events", written, "")
+			} else {
+				equal(t, "events", written, "0-1")
+			}
 			if !c.runs {
 				create(t, n, "redis", "redis")
 			}
@@ -138,16 +146,107 @@ func TestMemoryShrinksUnderPods(t *testing.T) {
 	}
 }
 
-// A pod that this agent placed and of which nothing runs gets all memory nodes when its node shrinks.
+// settings returns what is desired of all groups, without the reasons.
+func settings(n *place.Node) string {
+	var all []string
+	for _, d := range n.Desired() {
+		for _, one := range d.Settings() {
+			all = append(all, one.Target.String()+" "+string(one.Value))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// writtenMems returns the memory nodes of the placements that events write, and the reasons of all other events.
+func writtenMems(events []place.Event) string {
+	var all []string
+	for _, e := range events {
+		if e.Annotation == nil {
+			all = append(all, e.Reason)
+			continue
+		}
+		for _, one := range e.Annotation.Containers {
+			all = append(all, one.Mems)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// A pod that this agent placed or moved, and of which nothing runs, gets all memory nodes when its node shrinks, and
+// keeps them after a restart of the agent.
 func TestMemoryShrinksUnderOwnDecision(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		n := place.New(two().facts(t))
+		p := pod("redis", 2, app("redis", 2))
+		p.Containers[0].MemoryLimit = 20 * gi
+		origin := "chosen by the agent of this node"
+		if moved {
+			origin = "moved by a repack"
+			p = placed(p, "redis", "1,9", "0")
+			n.Pods.Put(p)
+			n.Events()
+			p = moves(p, v1alpha1.Move{From: "1,9", To: "2,10"})
+		}
+		n.Pods.Put(p)
+		before := create(t, n, "redis", "redis").Own[0].Mems.String()
+		n.Pods.Remove("redis/redis")
+		n.Events()
+		n.SetFacts(shrunk(t, 16, 0))
+		events := n.Events()
+		equal(t, "events", writtenMems(events), "0-1")
+		own := create(t, n, "redis", "redis").Own[0]
+		equal(t, "mems before and after", before+" "+own.Mems.String(), "0 0-1")
+		equal(t, "why", own.Why, "exclusive CPUs, "+origin+"; memory nodes 0-1, because NUMA nodes 0 alone were not known to have room for it")
+
+		again := place.New(shrunk(t, 16, 0))
+		again.Pods.Put(with(p, v1alpha1.AnnotationPlacement, events[0].Annotation.Encode()))
+		same := create(t, again, "redis", "redis").Own[0]
+		equal(t, "after a restart", same.CPUs.String()+" "+same.Mems.String(), own.CPUs.String()+" 0-1")
+	}
+}
+
+// A container that this agent gave memory nodes keeps them when its node shrinks, even if another program set its CPUs
+// before the agent saw it.
+func TestMemoryOfCreatedContainerStays(t *testing.T) {
 	n := place.New(two().facts(t))
 	p := pod("redis", 2, app("redis", 2))
 	p.Containers[0].MemoryLimit = 20 * gi
 	n.Pods.Put(p)
-	before := create(t, n, "redis", "redis").Own[0].Mems.String()
-	n.Pods.Remove("redis/redis")
+	create(t, n, "redis", "redis")
+	n.Pods.Observe(observed.Container{ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "0-15")})
+	before := settings(n)
+	n.Events()
 	n.SetFacts(shrunk(t, 16, 0))
-	after := create(t, n, "redis", "redis").Own[0].Mems.String()
-	equal(t, "mems before and after", before+" "+after, "0 0-1")
-	holds(t, "why", n.Snapshot().Rows[0].Why, "memory nodes 0-1: NUMA nodes 0 of its placement are not known to have room")
+	equal(t, "settings", settings(n), before)
+	equal(t, "events", writtenMems(n.Events()), "")
+}
+
+// Only the containers whose memory nodes changed, or have too little memory, say so.
+func TestMemoryOfOtherContainers(t *testing.T) {
+	for _, runs := range []bool{false, true} {
+		n := place.New(two().facts(t))
+		p := placed(pod("redis", 2, app("redis", 2), app("log", 2)), "redis", "1,9", "0", "log", "6,14", "1")
+		p.Containers[0].MemoryLimit, p.Containers[1].MemoryLimit = 20*gi, 20*gi
+		n.Pods.Put(p)
+		if runs {
+			start(t, n, "redis", "redis")
+			start(t, n, "redis", "log")
+		}
+		n.Events()
+		n.SetFacts(shrunk(t, 16, 0))
+		n.Events()
+		if !runs {
+			create(t, n, "redis", "redis")
+			create(t, n, "redis", "log")
+		}
+		var all []string
+		for _, d := range n.Desired() {
+			all = append(all, d.Container+" "+d.Mems.String()+" "+strings.TrimPrefix(d.Why, "exclusive CPUs, by its placement"))
+		}
+		want := "log 1 \nredis 0-1 ; memory nodes 0-1, because NUMA nodes 0 alone were not known to have room for it"
+		if runs {
+			want = "log 1 \nredis 0 ; NUMA nodes 0 have less memory than is bound to them: its memory nodes stay while it runs"
+		}
+		equal(t, "why", strings.Join(all, "\n"), want)
+	}
 }

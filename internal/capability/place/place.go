@@ -8,7 +8,6 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place/grant"
 	"github.com/berth-project/berth/internal/capability/place/placement"
-	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // placeAll finds CPUs for the pods that ask and lack some, in the order of their claims.
@@ -140,7 +139,7 @@ func (n *Node) grant(c *claim, d *placement.Decision, o *placement.Occupancy) {
 		}
 		g = g.Leaving(p.has.grant.Beside)
 	}
-	p.has.grant, p.has.before, p.has.widened = g, nil, cpuset.Set{}
+	p.has.grant, p.has.before = g, nil
 	setPooled(p, false)
 	o.Add(g.Machine, &g.Held)
 	if c.cause != "" {

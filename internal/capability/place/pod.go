@@ -67,10 +67,8 @@ type decided struct {
 	// containers from being created; 0 if it has not yet kept any.
 	behind bool
 	until  time.Duration
-	// overbound says that the memory nodes of the grant have less memory than is bound to them.
-	overbound bool
-	// widened are the memory nodes of the placement that were not known to have room, and so were not taken.
-	widened cpuset.Set
+	// overbound are the memory nodes of the grant that have less memory than is bound to them.
+	overbound cpuset.Set
 	// loans are the borrowed CPUs by container name; the loan of a pod as a whole has no name.
 	loans map[string]lending.Lent
 }
@@ -248,7 +246,7 @@ func (p *pod) key() string {
 }
 
 func (p *pod) release() {
-	p.has.grant, p.has.before, p.asked.putOff, p.has.widened = nil, nil, nil, cpuset.Set{}
+	p.has.grant, p.has.before, p.asked.putOff = nil, nil, nil
 	delete(p.told.reported, v1alpha1.EventCPUPinned)
 	for _, c := range p.containers {
 		c.settled = false

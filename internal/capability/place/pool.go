@@ -38,12 +38,13 @@ type outcome struct {
 
 func (o *outcome) sum(all []*pod, held *placement.Occupancy) {
 	o.pool = sharedpool.Of(o.facts.Machine.Topology(), o.facts.Machine.Topology().Containers(), held.Taken.CPUs())
+	excess := held.Excess(o.facts.Machine)
 	for _, p := range all {
 		if p.has.grant == nil {
 			continue
 		}
 		o.pinned++
-		p.has.overbound = held.Overbound(o.facts.Machine, &p.has.grant.Held)
+		p.has.overbound = excess.Nodes(&p.has.grant.Held)
 		if o.first == nil {
 			o.first = p
 		}

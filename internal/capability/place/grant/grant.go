@@ -52,6 +52,8 @@ type Grant struct {
 	NUMAExclusive bool
 	// From is the source of the CPUs.
 	From Origin
+	// Widened has, by container name, the memory nodes that Parts had before the agent widened them.
+	Widened map[string]cpuset.Set
 	// Beside are CPUs from before a move, on which containers may still run.
 	Beside cpuset.Set
 

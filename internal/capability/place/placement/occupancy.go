@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
@@ -66,9 +67,22 @@ func (o *Occupancy) AddMemory(h *Held) {
 }
 
 // Overbound reports whether more memory than there is, of one page size, is bound to the same NUMA nodes as some memory
-// of h, which must have been added. Like binder, it checks each bound beside the earlier ones. Their order is not known
-// here, so a bound counts as too much only if it fits in no order: a bound that may have come last is removed first.
+// of h, which must have been added.
 func (o *Occupancy) Overbound(m *alloc.Machine, h *Held) bool {
+	excess := o.Excess(m)
+	return slices.ContainsFunc(h.bounds, excess.has)
+}
+
+// Excess is memory that is bound to NUMA nodes which have less.
+type Excess struct {
+	topology *topology.Topology
+	bounds   []bound
+}
+
+// Excess returns the memory that is too much for a machine. Like binder, it checks each bound beside the earlier ones.
+// Their order is not known here, so a bound counts as too much only if it fits in no order: a bound that may have come
+// last is removed first.
+func (o *Occupancy) Excess(m *alloc.Machine) Excess {
 	left := slices.Clone(o.bounds)
 	for again := true; again; {
 		again = false
@@ -79,9 +93,21 @@ func (o *Occupancy) Overbound(m *alloc.Machine, h *Held) bool {
 			}
 		}
 	}
-	return slices.ContainsFunc(h.bounds, func(own bound) bool {
-		return slices.ContainsFunc(left, func(one bound) bool { return one.kind == own.kind && one.nodes == own.nodes })
-	})
+	return Excess{m.Topology(), left}
+}
+
+// Nodes returns the NUMA nodes that have less memory than is bound to them, and to which memory of h is bound.
+func (e Excess) Nodes(h *Held) (nodes cpuset.Set) {
+	for _, own := range h.bounds {
+		if e.has(own) {
+			nodes = nodes.Union(own.nodes.ids(e.topology))
+		}
+	}
+	return nodes
+}
+
+func (e Excess) has(own bound) bool {
+	return slices.ContainsFunc(e.bounds, func(one bound) bool { return one.kind == own.kind && one.nodes == own.nodes })
 }
 
 // boundBeside returns how many bytes of the same kind are bound to any node of the given bound.
