@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place"
+	"github.com/berth-project/berth/internal/capability/place/placement"
 	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/node/observed"
 )
@@ -75,12 +77,14 @@ func BenchmarkDesired(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAgain measures a change of the node while many pods wait for room: each is decided again. The requests
-// of all pods are added up once; each refused pod still looks at all claims for one that leaves.
+// BenchmarkDecideAgain measures a change of the node while many pods wait for room: each is decided again, beside memory
+// that the kubelet gave to one pod. The requests of all pods are added up once; each refused pod still looks at all
+// claims for one that leaves.
 func BenchmarkDecideAgain(b *testing.B) {
 	for _, pods := range []int{100, 1000, 4000} {
 		b.Run(strconv.Itoa(pods), func(b *testing.B) {
 			f := two().facts(b)
+			f.Given = map[string]placement.Given{"ns/pod-0000": placement.GivenBy(f.Machine.Topology(), []v1alpha1.KubeletMemory{{NUMANodes: "1", Bytes: gi}})}
 			n := place.New(f)
 			for i := range pods {
 				n.Pods.Put(pod(fmt.Sprintf("pod-%04d", i), i, app("app", 14)))

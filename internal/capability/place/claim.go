@@ -33,6 +33,8 @@ type claims struct {
 	all     []*claim
 	// requested has the machine, and the requests of all pods. They do not change while claims are decided.
 	requested placement.Node
+	// given are the pods without a placement to which the kubelet gave memory.
+	given []*pod
 	// memory is the storage of the claims.
 	memory []claim
 }

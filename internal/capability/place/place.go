@@ -107,12 +107,12 @@ func count(node *placement.Node, p *pod, times int64) {
 // beside returns what others than the pod hold, with the memory that the kubelet gave to pods without a placement. The
 // placement of a pod already says which memory it has, and the pod's own memory is not beside it.
 func (s *claims) beside(f *Facts, p *pod, held *placement.Occupancy) *placement.Occupancy {
-	if len(f.Given) == 0 {
+	if len(s.given) == 0 {
 		return held
 	}
 	all := held.Clone()
-	for _, other := range s.pods {
-		if other != p && counts(other) && other.has.grant == nil && other.spec.Annotations[v1alpha1.AnnotationPlacement] == "" {
+	for _, other := range s.given {
+		if other != p && other.has.grant == nil {
 			all.AddGiven(f.Given[other.name])
 		}
 	}

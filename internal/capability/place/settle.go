@@ -36,7 +36,7 @@ func (n *Node) settle() {
 		return
 	}
 	n.reports.arrive(all)
-	n.claims.collect(n.facts.Machine, all)
+	n.claims.collect(&n.facts, all)
 	var o placement.Occupancy
 	n.compare(&o)
 	n.placeAll(&o)
@@ -62,15 +62,18 @@ func (n *Node) widen() {
 	})
 }
 
-// collect collects and orders the claims of all pods that have, or may get, exclusive CPUs of the machine, and adds up
-// the requests of all pods.
-func (s *claims) collect(m *alloc.Machine, all []*pod) {
-	s.machine, s.pods, s.requested = m, all, placement.Node{Machine: m}
+// collect collects and orders the claims of all pods that have, or may get, exclusive CPUs of the machine, adds up the
+// requests of all pods, and finds the pods to which the kubelet gave memory.
+func (s *claims) collect(f *Facts, all []*pod) {
+	s.machine, s.pods, s.requested, s.given = f.Machine, all, placement.Node{Machine: f.Machine}, s.given[:0]
 	s.all = slices.Grow(s.all[:0], len(all))
 	s.memory = slices.Grow(s.memory[:0], len(all))
 	for _, p := range all {
 		if counts(p) {
 			count(&s.requested, p, 1)
+			if _, has := f.Given[p.name]; has && p.spec.Annotations[v1alpha1.AnnotationPlacement] == "" {
+				s.given = append(s.given, p)
+			}
 		}
 		if p.has.grant == nil && !p.pending {
 			continue
