@@ -151,7 +151,7 @@ func settings(n *place.Node) string {
 	var all []string
 	for _, d := range n.Desired() {
 		for _, one := range d.Settings() {
-			all = append(all, one.Target.String()+" "+string(one.Value))
+			all = append(all, one.String()+" "+string(one.Value))
 		}
 	}
 	return strings.Join(all, ", ")
