@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
 	"github.com/berth-project/berth/test/cluster/local"
+	"github.com/berth-project/berth/test/patience"
 )
 
 const (
@@ -84,7 +85,7 @@ func group(pod *v1.Pod) (string, error) {
 
 // gone deletes pods and waits until the kubelet has removed them.
 func (t *tour) gone(names ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), runLimit)
+	ctx, progress, cancel := patience.WithLimit(context.Background(), runLimit)
 	defer cancel()
 	pods := t.client.CoreV1().Pods(namespace)
 	for _, name := range names {
@@ -96,6 +97,7 @@ func (t *tour) gone(names ...string) error {
 		for {
 			_, err := pods.Get(ctx, name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
+				progress()
 				break
 			}
 			if err := load.Pause(ctx, 200*time.Millisecond); err != nil {

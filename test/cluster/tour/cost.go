@@ -128,10 +128,13 @@ func (b *costBench) round(ctx context.Context) (r costRound, err error) {
 	if r.With, err = b.measured(ctx); err == nil && b.trace > 0 {
 		b.report.Threads, err = b.traced(ctx)
 	}
+	if err == nil {
+		_, err = b.raised(ctx) // a group whose quota fell meanwhile is no raised group
+	}
 	if err != nil {
 		return r, fmt.Errorf("with %d groups: %w", b.report.Groups, err)
 	}
-	return r, b.allRaised(ctx)
+	return r, nil
 }
 
 // reading is what the counters say at one moment.

@@ -77,20 +77,29 @@ func (b *costBench) allRaised(ctx context.Context) error {
 	defer cancel()
 	most := 0
 	return patience.Until(limited, time.Second, func() string {
-		text, err := local.AgentMetrics(limited)
-		if err != nil {
-			return err.Error()
-		}
-		n := raisedIn(text)
+		n, err := b.raised(limited)
 		if n > most {
 			most = n
 			progress()
 		}
-		if n < b.pods*costContainers {
-			return fmt.Sprintf("%d of %d containers have a raised quota: is the machine too busy for bursting?", n, b.pods*costContainers)
+		if err != nil {
+			return err.Error()
 		}
 		return ""
 	})
+}
+
+// raised returns how many containers have a quota above their limit now. The error says if some do not.
+func (b *costBench) raised(ctx context.Context) (int, error) {
+	text, err := local.AgentMetrics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, all := raisedIn(text), b.pods*costContainers
+	if n < all {
+		return n, fmt.Errorf("%d of %d containers have a raised quota: is the machine too busy for bursting?", n, all)
+	}
+	return n, nil
 }
 
 // raisedIn returns how many containers of the benchmark have a quota above their limit, by the agent's metrics.
