@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -137,8 +136,11 @@ func (c *core) lookAt(ctx context.Context, b *ambiguousBind) {
 		c.onGone(b.uid, b.namespace)
 	case err != nil:
 	case pod.Spec.NodeName != "":
-		shown := c.shownBound(pod) // by now it may show a later state than the answer
-		c.take(nil, cmp.Or(shown, pod), shown == nil)
+		if shown := c.shownBound(pod); shown != nil {
+			heed(c, nil, shown, false) // its event counts it, and maybe a later one already did
+		} else {
+			c.take(nil, pod, true)
+		}
 	case pod.DeletionTimestamp != nil:
 		// An API server binds no pod that is being deleted.
 		c.settled(b, c.flights.settle(b.uid))

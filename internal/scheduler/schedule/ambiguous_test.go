@@ -267,6 +267,20 @@ func TestLookBehindInformer(t *testing.T) {
 	})
 }
 
+// A pod may end after a look read it from the store of the informer: no later event would take its request back.
+func TestLookAtPodThatEnds(t *testing.T) {
+	inCluster(t, `{"staleAfterSeconds":0}`, func(t *testing.T, c *cluster) {
+		c.node("n1")
+		pod := c.ordinary("o", "10")
+		c.placedOrdinary(pod)
+		c.plugin.core.nodes.sums.drop(c.get(pod)) // as its last event does
+		c.plugin.core.lookAt(c.ctx, &ambiguousBind{uid: pod.UID, namespace: pod.Namespace, name: pod.Name, node: "n1"})
+		if left := c.plugin.core.nodes.sums.nodes["n1"]; left != nil {
+			t.Errorf("the pod counts with %dm after its end", left.milli)
+		}
+	})
+}
+
 // fakeCalls is an APICacher whose binding calls return err.
 type fakeCalls struct {
 	fwk.APICacher

@@ -63,6 +63,11 @@ func (c *core) take(old, pod *v1.Pod, ahead bool) {
 	case pod.Spec.NodeName != "":
 		c.nodes.sums.count(pod, ahead)
 	}
+	heed(c, old, pod, ahead)
+}
+
+// heed does the work of take except for the sums of requests.
+func heed(c *core, old, pod *v1.Pod, ahead bool) {
 	if !kubepod.MayPin(pod) && !c.remembers(pod) {
 		c.onOrdinary(pod)
 		return
