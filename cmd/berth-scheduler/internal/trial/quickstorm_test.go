@@ -42,6 +42,9 @@ type quickStorm struct {
 	bound   int
 	// refused counts the reservations that Bind refused because it had no room for them.
 	refused int
+	// rivals counts the pods that the rival bound, and rivaled has the version of the latest of each node.
+	rivals  int
+	rivaled map[string]int
 }
 
 // entry is one pod: as it is stored, and as the scheduler saw it last.
@@ -58,16 +61,17 @@ type flyer struct {
 	*entry
 	assumed *v1.Pod
 	state   fwk.CycleState
+	// since is the storm's version at Reserve.
+	since int
 }
 
 // TestQuickStorm applies many more random events than TestStorm (BERTH_QUICK_EVENTS, 100,000; make verify-storm:
 // 1,000,000), one after the other, with the scheduler's real cache: AssumePod, Reserve, Bind, and ForgetPod if the
 // binding failed. Several pods are between Reserve and Bind at a time. Bindings are refused, lost, or carried out
-// without an answer; the scheduler sees pods late; nodes publish less memory and more again. After every event the
-// auditor checks the node that changed. BERTH_SEED repeats the events.
+// without an answer; the scheduler sees pods late; nodes publish less memory and more again. A rival binds pods that the
+// plugin did not decide. After every event the auditor checks the node that changed. BERTH_SEED repeats the events.
 //
-// No other scheduler binds pods, so Bind has room for what Reserve found room for. crowded has the two exceptions, less
-// than 1% of the bindings.
+// Bind has room for what Reserve found room for; crowded has the exceptions.
 func TestQuickStorm(t *testing.T) {
 	events := setting("BERTH_QUICK_EVENTS", 100_000)
 	if testing.Short() {
@@ -83,8 +87,9 @@ func TestQuickStorm(t *testing.T) {
 			t.Fatalf("after event %d of seed %d: node %s: %v", i, seed, q.touched, err)
 		}
 	}
-	t.Logf("events: %v; %d pods bound, %d refused by Bind, bound memory audited %d times", q.done, q.bound, q.refused, q.nodes.bindings)
-	if q.bound < events/20 || q.nodes.bindings < events/10 {
+	t.Logf("events: %v; %d pods bound, %d by the rival, %d refused by Bind, bound memory audited %d times",
+		q.done, q.bound, q.rivals, q.refused, q.nodes.bindings)
+	if q.bound < events/20 || q.rivals < events/500 || q.nodes.bindings < events/10 {
 		t.Fatal("too few pods were bound to prove anything")
 	}
 }
@@ -93,7 +98,7 @@ func newQuickStorm(t *testing.T, seed uint64) *quickStorm {
 	t.Helper()
 	q := &quickStorm{
 		storm: &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 6)), done: map[string]int{}},
-		board: newBoard(), byName: map[string]*entry{}, full: map[string][]v1alpha1.NUMANode{},
+		board: newBoard(), byName: map[string]*entry{}, full: map[string][]v1alpha1.NUMANode{}, rivaled: map[string]int{},
 	}
 	for i, one := range tights() {
 		name := fmt.Sprintf("n%d", i)
@@ -125,6 +130,7 @@ func (q *quickStorm) event() {
 		{60, "complete", q.complete},
 		{10, "terminate", q.terminate},
 		{2, "shrink", q.shrink},
+		{20, "rival", q.rival},
 	})
 }
 
@@ -136,6 +142,11 @@ func (q *quickStorm) come() {
 	}
 	p := q.any()
 	p.UID = types.UID(p.Name)
+	q.add(p)
+}
+
+// add stores a new pod, which the scheduler sees at once.
+func (q *quickStorm) add(p *v1.Pod) {
 	e := &entry{}
 	q.pods, q.byName[p.Name] = append(q.pods, e), e
 	q.store(e, p)
@@ -253,7 +264,7 @@ func (q *quickStorm) schedule() {
 	if len(fits) == 0 {
 		return
 	}
-	f := &flyer{entry: e, assumed: e.shown.DeepCopy(), state: state}
+	f := &flyer{entry: e, assumed: e.shown.DeepCopy(), state: state, since: q.version}
 	f.assumed.Spec.NodeName = fits[q.rand.IntN(len(fits))]
 	if err := q.b.Cache.AssumePod(klog.Background(), f.assumed); err != nil {
 		q.Fatal(err)
@@ -300,10 +311,11 @@ func (q *quickStorm) land() {
 const textNoRoom = "node(s) had the CPUs or their memory given to another pod meanwhile"
 
 // crowded reports whether Bind may have no room for a reservation. The scheduler may have forgotten the pod, because it
-// saw the pod bound by an earlier try, or its end. Or another pod may have reserved CPUs after it tried the same node
-// with other CPUs: it counts with both, until it is seen bound.
+// saw the pod bound by an earlier try, or its end. The rival may have bound a pod since Reserve. Or another pod may have
+// reserved CPUs after it tried the same node with other CPUs: it counts with both, until it is seen bound.
 func (q *quickStorm) crowded(f *flyer) bool {
-	if f.shown == nil || f.shown.DeletionTimestamp != nil || f.shown.Spec.NodeName != "" {
+	if f.shown == nil || f.shown.DeletionTimestamp != nil || f.shown.Spec.NodeName != "" ||
+		q.rivaled[f.assumed.Spec.NodeName] > f.since {
 		return true
 	}
 	return slices.ContainsFunc(q.pods, func(e *entry) bool {
