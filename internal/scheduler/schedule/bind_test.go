@@ -203,6 +203,39 @@ func TestLostRaceForSibling(t *testing.T) {
 	})
 }
 
+// So is a rival in a NUMA node that the pod has for itself, or the other way round. Pods that already share such a node
+// keep no other pod off.
+func TestLostRaceForNUMANode(t *testing.T) {
+	alone := annotated(resourceSpec, `{"requiredCPUExclusivePolicy":"NUMANodeLevel"}`)
+	for name, of := range map[string]struct {
+		pod, rival []option
+		granted    string
+	}{
+		"the pod has the node for itself": {pod: []option{alone}},
+		"the rival has it":                {rival: []option{alone}, granted: `"exclusive":"NUMANodeLevel",`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, `{}`, func(t *testing.T, c *cluster) {
+				c.node("n1")
+				a := c.reserve(c.filter(c.pod("a", 2, of.pod...)))
+				cpus := placedCPUs(t, a.state.data[reservationKey].(*reservation).annotation)
+				lowest, _ := cpus.Min()
+				for i := range 2 {
+					placed := fmt.Sprintf(`{"v":1,"topology":%q,%s"containers":{"app":{"cpus":"%d","mems":"0","policy":"exclusive"}}}`,
+						machine().Hash(), of.granted, lowest+4+i)
+					rival := c.spec(fmt.Sprint("rival", i), 1, append(of.rival, annotated(v1alpha1.AnnotationPlacement, placed))...)
+					rival.Spec.NodeName = "n1"
+					c.create(rival)
+				}
+				if c.finish(a); a.status.Message() != textRace || c.requests != 0 {
+					t.Errorf("Bind: %v", a.status)
+				}
+				c.placed(c.pod("b", 2))
+			})
+		})
+	}
+}
+
 // An ordinary pod with an ambiguous bind keeps its request reserved against other pods. The reservation ends when the
 // pod is bound or can no longer be bound.
 func TestOrdinaryPodLeavesAmbiguousBind(t *testing.T) {

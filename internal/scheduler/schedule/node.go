@@ -290,7 +290,7 @@ func (n *node) beside(uid types.UID, held *placement.Held, count func(*record) b
 			n.addAmbiguous(b, n.holder(b.uid), &o)
 		}
 	}
-	o.Overlaps = cpuset.Set{}
+	o.Overlaps, o.Clash = cpuset.Set{}, false
 	o.AddGiven(n.given)
 	o.Add(n.machine, held)
 	return o

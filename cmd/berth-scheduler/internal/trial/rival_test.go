@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,7 +15,6 @@ import (
 // rival binds a pod beside a pod between Reserve and Bind, as another scheduler that writes placements would: it knows
 // the stored pods, and none of the reservations. Its pod needs one CPU, and as much memory of one NUMA node as is left,
 // of the kind that the other pod needs. The scheduler sees it at once: before that, Bind cannot know of it.
-// The rival avoids nodes with a reservation that may be NUMANodeLevel: Bind does not check that no other pod came.
 func (q *quickStorm) rival() {
 	if len(q.flying) == 0 {
 		return
@@ -25,11 +23,6 @@ func (q *quickStorm) rival() {
 	node, kind := other.Spec.NodeName, v1.ResourceMemory
 	if _, huge := other.Spec.Containers[0].Resources.Limits["hugepages-1Gi"]; huge {
 		kind = "hugepages-1Gi"
-	}
-	if slices.ContainsFunc(q.flying, func(f *flyer) bool {
-		return f.assumed.Spec.NodeName == node && strings.Contains(f.assumed.Annotations[v1alpha1.AnnotationResourceSpec], "NUMANodeLevel")
-	}) {
-		return
 	}
 	defer func(audited int) { q.nodes.bindings = audited }(q.nodes.bindings)
 	q.made++

@@ -126,6 +126,9 @@ func TestCommitThenRelease(t *testing.T) {
 		if no.Code != alloc.Placed {
 			return
 		}
+		if s.machine.Clash(&s.taken, a.Holding()) {
+			t.Fatalf("%s clashes with what was taken", a.CPUs)
+		}
 		occupied, taken := a.Occupied, s.taken
 		s.machine.Hold(&taken, a.Holding())
 		if taken.CPUs() != s.taken.CPUs().Union(occupied) {

@@ -49,6 +49,24 @@ func (m *Machine) Hold(t *Taken, h Holding) {
 	t.cpus.or(&cpus)
 }
 
+// Clash reports whether h and a pod in t are in the same NUMA node although one of them excludes the other there:
+// NUMANodeLevel excludes all pods, and NUMA exclusivity those of the other kind. It does not compare CPUs.
+func (m *Machine) Clash(t *Taken, h Holding) bool {
+	cpus := mask(h.CPUs.Words())
+	nodes := m.nodesOf(&cpus)
+	excluded, other := t.keepAcross, t.across
+	if nodes.size() > 1 {
+		excluded, other = t.keepInside, t.inside
+	}
+	if h.SingleNUMA {
+		excluded |= other
+	}
+	if h.Exclusive == NUMANodeLevel {
+		excluded |= t.inside | t.across
+	}
+	return nodes&(excluded|t.closed) != 0
+}
+
 // Withhold excludes CPUs from what Allocate gives out for a time. No pod has them, so they do not make a node or core
 // occupied for a pod that must be alone.
 func (t *Taken) Withhold(cpus cpuset.Set) {

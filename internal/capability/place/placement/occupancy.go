@@ -25,6 +25,8 @@ type Occupancy struct {
 	Resizing bool
 	// Overlaps are the CPUs that two pods hold, which should not happen.
 	Overlaps cpuset.Set
+	// Clash says that two pods share a NUMA node although one of them excludes the other there. No answer depends on it.
+	Clash bool
 	// bounds is sorted by kind and nodes; each such pair is distinct.
 	bounds []bound
 }
@@ -52,6 +54,7 @@ func (o *Occupancy) Add(m *alloc.Machine, h *Held) {
 	shared := o.Taken.CPUs().Intersect(h.Occupied(m))
 	o.Overlaps = o.Overlaps.Union(shared)
 	o.Unknown += shared.Size() // the node places one of the two pods again
+	o.Clash = o.Clash || m.Clash(&o.Taken, h.holding)
 	m.Hold(&o.Taken, h.holding)
 }
 
@@ -121,10 +124,10 @@ func boundBeside(bounds []bound, one bound) int64 {
 	return sum
 }
 
-// Sound reports whether all pods may have what was added up: no two pods have the same CPU, no CPUs are being chosen
-// that might be another pod's, and the unknown CPUs leave a whole core.
+// Sound reports whether all pods may have what was added up: no two pods have the same CPU, or share a NUMA node that one
+// of them has for itself, no CPUs are being chosen that might be another pod's, and the unknown CPUs leave a whole core.
 func (o *Occupancy) Sound(m *alloc.Machine) bool {
-	return !o.Resizing && o.Overlaps.IsEmpty() && hasCore(m, m.Topology().Containers().Difference(o.Taken.CPUs()), o.Unknown)
+	return !o.Resizing && !o.Clash && o.Overlaps.IsEmpty() && hasCore(m, m.Topology().Containers().Difference(o.Taken.CPUs()), o.Unknown)
 }
 
 // Equal reports whether two otherwise equal nodes with these occupancies give every pod the same answer.
