@@ -39,7 +39,7 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	s.p = p
 	if r.Strategy != DistributeEvenly && d.second(s, r, pool, torn) {
 		s.p = p
-		union = d.choose(s, union, try)
+		union = d.choose(s, r, union, try)
 	}
 	if torn = m.torn(d.each); torn.l3s <= len(r.Wants) {
 		return union
@@ -47,15 +47,16 @@ func (d *division) divide(s *Scratch, r *Request, try attempt) mask {
 	s.p = p
 	if d.whole(s, r, pool, union) && m.torn(d.other).less(torn) {
 		s.p = p
-		union = d.choose(s, union, try)
+		union = d.choose(s, r, union, try)
 	}
 	return union
 }
 
-// choose chooses the other division if that is as good as the union for the pod, and returns the CPUs of the division.
-func (d *division) choose(s *Scratch, union mask, try attempt) mask {
-	other := unionOf(d.other)
-	if !s.asNear(&other, &union, try) {
+// choose chooses the other division if that is as good as the union for the pod and leaves no node of Span, and returns
+// the CPUs of the division.
+func (d *division) choose(s *Scratch, r *Request, union mask, try attempt) mask {
+	other, m := unionOf(d.other), s.eligible.m
+	if left := m.nodesOf(&union) &^ m.nodesOf(&other); left&r.spanNodes(m) != 0 || !s.asNear(&other, &union, try) {
 		return union
 	}
 	d.each, d.other = d.other, d.each

@@ -14,13 +14,19 @@ func (s *Scratch) even() {
 	}
 }
 
-// spanned returns the nodes of Span, or none if no answer can use CPUs of each.
-func (r *Request) spanned(m *Machine, p *problem) (nodes nodeSet) {
+// spanNodes returns the nodes of Span.
+func (r *Request) spanNodes(m *Machine) (nodes nodeSet) {
 	for i := range m.nodes {
 		if r.Span.Contains(int(m.nodes[i].id)) {
 			nodes.add(i)
 		}
 	}
+	return nodes
+}
+
+// spanned returns the nodes of Span, or none if no answer can use CPUs of each.
+func (r *Request) spanned(m *Machine, p *problem) nodeSet {
+	nodes := r.spanNodes(m)
 	if count := nodes.size(); count < 2 || count != r.Span.Size() || r.NUMA == SingleNUMANode || r.Domain != AnyDomain || nodes&^p.across != 0 {
 		return 0
 	}

@@ -482,7 +482,7 @@ func expect(t *topology.Topology, holds []hold, r *alloc.Request) expected {
 
 // divide gives each container its part of the union, the largest container first. If that splits containers across L3
 // domains, divide tries the best CPUs of all free CPUs of these nodes, and uses them if they split fewer. If containers
-// are still split, divide tries to give each CPUs of one domain.
+// are still split, divide tries to give each CPUs of one domain. No division leaves a node of Span.
 func divide(t *topology.Topology, r *alloc.Request, found result, exclusive alloc.Exclusive) (result, []word) {
 	parts := *r
 	parts.Amounts = nil
@@ -493,6 +493,11 @@ func divide(t *topology.Topology, r *alloc.Request, found result, exclusive allo
 		v := o.vector(union(other), found.free)
 		nodes, l3s := o.torn(each)
 		otherNodes, otherL3s := o.torn(other)
+		for i, node := range t.Nodes {
+			if r.Span.Contains(int(node.ID)) && o.nodes[i]&found.cpus != 0 && o.nodes[i]&union(other) == 0 {
+				return false
+			}
+		}
 		return cmp.Or(otherNodes-nodes, otherL3s-l3s) < 0 && (exclusive != alloc.PCPULevel || v.Split <= found.vector.Split) &&
 			cmp.Or(v.NUMANodes-found.vector.NUMANodes, v.FarDevices-found.vector.FarDevices, v.Unheld-found.vector.Unheld, v.OffPreferred-found.vector.OffPreferred, v.Sockets-found.vector.Sockets, v.Dies-found.vector.Dies, v.Distance-found.vector.Distance) <= 0
 	}
