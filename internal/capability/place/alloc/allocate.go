@@ -1,8 +1,41 @@
 package alloc
 
+import "github.com/berth-project/berth/internal/value/cpuset"
+
 // Allocate returns the best CPUs for a pod, or why there are none. It only reads t and r; the answer's slices belong
 // to s until its next use.
 func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
+	a, no := m.find(s, t, r)
+	if no.Code == Placed {
+		s.describe(&a, s.divide(&a))
+	}
+	return a, no
+}
+
+// Find is Allocate without the CPUs of the containers. For several containers these take about as long as all else, and
+// not every answer is used: Answer.Divide adds them.
+func (m *Machine) Find(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
+	a, no := m.find(s, t, r)
+	if no.Code == Placed {
+		s.describe(&a, s.search.cpus)
+	}
+	return a, no
+}
+
+// Divide gives the containers of an answer of Find their CPUs, and does nothing to an answer of Allocate. The answer may
+// change to CPUs that are as near and split the containers less. s is the Scratch of Find, not used since.
+func (a *Answer) Divide(s *Scratch) {
+	if a.Each != nil {
+		return
+	}
+	union := s.search.cpus
+	if cpus := s.divide(a); cpus != union {
+		s.describe(a, cpus)
+	}
+}
+
+// find finds the CPUs of an answer, and leaves them in s.
+func (m *Machine) find(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	n, no := m.check(t, r)
 	if no.Code != Placed {
 		return Answer{}, no
@@ -10,7 +43,8 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 	s.begin(m)
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {
-			return s.answer(r, try), no
+			s.even()
+			return Answer{Exact: !s.search.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart, Dropped: try.dropped, machine: m, request: *r}, no
 		}
 	}
 	return Answer{}, no
@@ -132,23 +166,27 @@ func (s *Scratch) solve() Refusal {
 	return no
 }
 
-// answer divides the union among the containers and describes the result.
-func (s *Scratch) answer(r *Request, try attempt) Answer {
-	s.even()
-	m, p := s.eligible.m, s.p
-	cpus := s.parts.divide(s, r, try)
-	if len(r.Wants) > 1 {
+// divide gives the containers of the answer their CPUs and returns all of them.
+func (s *Scratch) divide(a *Answer) mask {
+	p := s.p
+	cpus := s.parts.divide(s, &a.request, attempt{a.Exclusive, a.NUMAExclusive, a.Dropped})
+	a.Each, a.Exact = s.parts.each, !s.search.inexact
+	if len(a.Each) > 1 {
 		s.p = p
 		s.eligible.frees()
 	}
-	a := Answer{
-		CPUs: cpus.set(), Occupied: cpus.set(), Vector: s.eligible.vector(&cpus), Each: s.parts.each, Exact: !s.search.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart,
-		Dropped: try.dropped, machine: m, request: *r,
-	}
-	if try.exclusive == PCPULevel {
+	return cpus
+}
+
+// describe sets the CPUs of an answer and what follows from them.
+func (s *Scratch) describe(a *Answer, cpus mask) {
+	m := s.eligible.m
+	a.CPUs, a.Occupied, a.Vector = cpus.set(), cpus.set(), s.eligible.vector(&cpus)
+	if a.Exclusive == PCPULevel {
 		all := m.withSiblings(&cpus)
 		a.Occupied = all.set()
 	}
+	a.Nodes, a.OneL3 = cpuset.Set{}, false
 	for i := range m.nodes {
 		if m.nodeCPUs[i].in(&cpus) > 0 {
 			a.Nodes = a.Nodes.Add(int(m.nodes[i].id))
@@ -162,5 +200,4 @@ func (s *Scratch) answer(r *Request, try attempt) Answer {
 		}
 	}
 	a.L3s = s.ids
-	return a
 }

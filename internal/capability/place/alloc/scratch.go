@@ -13,6 +13,15 @@ type Scratch struct {
 	single []oneL3
 	parts  division
 	ids    []topology.L3ID
+	spare  *Scratch
+}
+
+// Spare returns a second Scratch, always the same, for a search beside an answer that is still needed.
+func (s *Scratch) Spare() *Scratch {
+	if s.spare == nil {
+		s.spare = new(Scratch)
+	}
+	return s.spare
 }
 
 // resize returns a cleared slice of n elements. It reuses the memory of s if that is large enough.
