@@ -87,11 +87,15 @@ func (n *Node) allocate(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc
 	if no.Code != alloc.Placed {
 		return alloc.Answer{}, Refusal{Code: Allocation, Alloc: no}
 	}
-	before := n.Machine.Topology().Containers().Difference(o.Taken.CPUs())
-	if hasCore(n.Machine, before.Difference(answer.Occupied), o.Unknown) {
-		return answer, Refusal{}
+	if before := n.unheld(o); !hasCore(n.Machine, before.Difference(answer.Occupied), o.Unknown) {
+		return n.allocateBeside(s, o, r, before)
 	}
-	return n.allocateBeside(s, o, r, before)
+	return answer, Refusal{}
+}
+
+// unheld returns the CPUs that no pod holds yet.
+func (n *Node) unheld(o *Occupancy) cpuset.Set {
+	return n.Machine.Topology().Containers().Difference(o.Taken.CPUs())
 }
 
 // mostHeldOut bounds how many cores are tried. Cores of one NUMA node and L3 domain are almost equal, so one of each is

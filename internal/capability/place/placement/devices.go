@@ -120,39 +120,63 @@ func (n *Node) allocateNear(s *alloc.Scratch, o *Occupancy, a *Ask, r *alloc.Req
 	}
 	with := *r
 	with.Amounts = amounts
-	answer, refusal := n.allocate(s, o, &with)
+	answer, refusal := n.allocateFirst(s, o, &with)
 	if !refusal.OK() {
 		return answer, refusal
 	}
-	spans := n.spansBeyond(amounts, &answer)
-	if len(spans) == 0 {
-		return answer, refusal
+	if spans := n.spansBeyond(o, &with, &answer); len(spans) > 0 {
+		if best, found := n.allocateSpans(s.Spare(), o, with, spans, answer.Dropped); found {
+			return best, Refusal{}
+		}
 	}
-	answer = kept(answer)
-	t, found := n.Machine.Topology(), false
+	if answer.Divide(s); !hasCore(n.Machine, n.unheld(o).Difference(answer.Occupied), o.Unknown) {
+		return n.allocate(s, o, &with)
+	}
+	return answer, Refusal{}
+}
+
+// allocateSpans returns the best answer of those that have CPUs in each node of a set and give up these preferences, if
+// there is one.
+func (n *Node) allocateSpans(s *alloc.Scratch, o *Occupancy, r alloc.Request, spans []nodeMask, dropped alloc.Dropped) (best alloc.Answer, found bool) {
+	t := n.Machine.Topology()
 	for _, span := range spans {
-		with.Span = span.ids(t)
-		other, no := n.allocate(s, o, &with)
-		if !no.OK() || other.Dropped != answer.Dropped || nodesOf(t, other.CPUs)&span != span {
+		r.Span = span.ids(t)
+		answer, no := n.allocate(s, o, &r)
+		if !no.OK() || answer.Dropped != dropped || nodesOf(t, answer.CPUs)&span != span {
 			continue
 		}
-		if !found || betterBeside(&other, &answer, r) {
-			answer, found = kept(other), true
+		if !found || betterBeside(&answer, &best, &r) {
+			best, found = kept(answer), true
 		}
+	}
+	return best, found
+}
+
+// allocateFirst asks the allocator for the fewest nodes. If no node has the devices, other nodes will probably replace
+// the answer, so its CPUs are not divided among the containers yet.
+func (n *Node) allocateFirst(s *alloc.Scratch, o *Occupancy, r *alloc.Request) (alloc.Answer, Refusal) {
+	for i := range n.Machine.Topology().Nodes {
+		if devices, _ := missing(r.Amounts, 1<<i); devices == 0 {
+			return n.allocate(s, o, r)
+		}
+	}
+	answer, no := n.Machine.Find(s, &o.Taken, r)
+	if no.Code != alloc.Placed || !hasCore(n.Machine, n.unheld(o).Difference(answer.Occupied), o.Unknown) {
+		return n.allocate(s, o, r)
 	}
 	return answer, Refusal{}
 }
 
 // spansBeyond returns the sets of NUMA nodes to try instead of the nodes of the answer, or none if these nodes have the
 // devices.
-func (n *Node) spansBeyond(amounts []alloc.Amount, answer *alloc.Answer) []nodeMask {
+func (n *Node) spansBeyond(o *Occupancy, r *alloc.Request, answer *alloc.Answer) []nodeMask {
 	t := n.Machine.Topology()
 	each := nodesWhere(t, func(one *topology.Node) bool { return n.SpanNodes.Contains(int(one.ID)) })
 	switch {
 	case each&^nodesOf(t, answer.CPUs) != 0:
 		return []nodeMask{each}
 	case answer.Vector.FarDevices > 0:
-		return n.spans(amounts)
+		return n.spans(o, r)
 	}
 	return nil
 }
@@ -164,17 +188,21 @@ const (
 	maxSpanned = 8
 )
 
-// spans returns sets of two or more NUMA nodes that have the devices together: the nearest of the smallest sets, and of
-// these the ones that have the most of the memory.
-func (n *Node) spans(amounts []alloc.Amount) []nodeMask {
+// spans returns sets of two or more NUMA nodes that have the devices and free CPUs together: the nearest of the smallest
+// sets, and of these the ones that have the most of the memory.
+func (n *Node) spans(o *Occupancy, r *alloc.Request) []nodeMask {
 	t := n.Machine.Topology()
+	if len(t.Nodes) > maxSpanned {
+		return nil
+	}
 	var sets []nodeMask
 	var lacks []int // amounts of memory that the sets do not have
-	for size := 2; len(sets) == 0 && size <= len(t.Nodes) && len(t.Nodes) <= maxSpanned; size++ {
+	free, want := n.freeIn(o, r), wanted(r)
+	for size := 2; len(sets) == 0 && size <= len(t.Nodes); size++ {
 		nearest := math.MaxInt
 		for set := nodeMask(1)<<size - 1; set < 1<<len(t.Nodes); set = next(set) {
-			devices, memory := missing(amounts, set)
-			if devices > 0 {
+			devices, memory := missing(r.Amounts, set)
+			if devices > 0 || free.in(set) < want {
 				continue
 			}
 			distance := within(t, set)
@@ -190,6 +218,33 @@ func (n *Node) spans(amounts []alloc.Amount) []nodeMask {
 		}
 	}
 	return sets
+}
+
+// freeCPUs is the most CPUs that each NUMA node can give.
+type freeCPUs [maxSpanned]int
+
+func (n *Node) freeIn(o *Occupancy, r *alloc.Request) (free freeCPUs) {
+	cpus := n.Given()
+	if r.EfficiencyCores {
+		cpus = n.Machine.Pinnable()
+	}
+	cpus = cpus.Difference(o.Taken.CPUs())
+	for i, node := range n.Machine.Topology().Nodes {
+		free[i] = node.CPUs.Intersect(cpus).Size()
+	}
+	return free
+}
+
+// in returns how many CPUs the nodes can give together, or 0 if one of them can give none.
+func (free *freeCPUs) in(nodes nodeMask) (sum int) {
+	for rest := uint64(nodes); rest != 0; rest &= rest - 1 {
+		here := free[bits.TrailingZeros64(rest)]
+		if here == 0 {
+			return 0
+		}
+		sum += here
+	}
+	return sum
 }
 
 // next returns the next greater set of the same size.

@@ -145,6 +145,29 @@ func TestSpanHoldsTheMemory(t *testing.T) {
 	}
 }
 
+// TestSpanHoldsTheCPUs: the first sets of NUMA nodes that have the GPUs have too few free CPUs.
+func TestSpanHoldsTheCPUs(t *testing.T) {
+	for _, test := range []struct {
+		name, held, gpus string // CPUs of other pods, and of one that has all GPUs of its NUMA nodes
+		cpus             int64
+		want             string // NUMA nodes
+	}{
+		{"two others have room", "0-15", "", 4, "2-3"},
+		{"only a larger set has room", "0-5,8-13", "16,24", 7, "0-2"},
+	} {
+		n, o := shape{nodes: 4, l3: 1, cores: 8, threads: 1, gpus: 2}.node(t), placement.Occupancy{}
+		give(&o, n.Machine, one(t, int64(set(t, test.held).Size())), written(test.held, "0-1"))
+		if test.gpus != "" {
+			give(&o, n.Machine, gpuPod(t, 2, 4), written(test.gpus, "2-3"))
+			n.RequestedDevices[1] = 4
+		}
+		d, _ := decide(t, n, &o, gpuPod(t, test.cpus, 4))
+		if d.Answer.Vector.FarDevices > 0 || d.Answer.Nodes != set(t, test.want) {
+			t.Errorf("%s: CPUs %s, far %d; want NUMA nodes %s", test.name, d.Answer.CPUs, d.Answer.Vector.FarDevices, test.want)
+		}
+	}
+}
+
 // Near devices take precedence over few NUMA nodes, also between nodes of the cluster. Pods with different devices have
 // different shapes.
 func TestDevicesInScoreAndShape(t *testing.T) {
