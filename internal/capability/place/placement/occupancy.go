@@ -23,10 +23,10 @@ type Occupancy struct {
 	Unknown int
 	// Resizing says that the node is choosing CPUs for a pod now.
 	Resizing bool
-	// Overlaps are the CPUs that two pods hold, which should not happen.
-	Overlaps cpuset.Set
 	// Clash says that two pods share a NUMA node although one of them excludes the other there. No answer depends on it.
 	Clash bool
+	// Overlaps are the CPUs that two pods hold, which should not happen.
+	Overlaps cpuset.Set
 	// bounds is sorted by kind and nodes; each such pair is distinct.
 	bounds []bound
 }
