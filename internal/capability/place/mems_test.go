@@ -1,6 +1,7 @@
 package place_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +220,58 @@ func TestMemoryOfCreatedContainerStays(t *testing.T) {
 	n.SetFacts(shrunk(t, 16, 0))
 	equal(t, "settings", settings(n), before)
 	equal(t, "events", writtenMems(n.Events()), "")
+
+	again := place.New(shrunk(t, 16, 0))
+	again.Pods.Observe(observed.Container{
+		ID: "redis/redis", PodUID: "redis", Name: "redis", Phase: observed.Running, CPUs: set(t, "0-15"), Given: set(t, "1,9"), Pinned: true,
+	})
+	again.Pods.Put(placed(p, "redis", "1,9", "0"))
+	equal(t, "mems after a restart", again.Desired()[0].Mems.String(), "0")
+	equal(t, "events after a restart", writtenMems(again.Events()), "")
+}
+
+// A container with all memory nodes is bound to none, so none of them has too little for it.
+func TestMemoryOfUnboundContainer(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := placed(pod("redis", 2, app("redis", 2), app("log", 2)), "redis", "1,9", "0", "log", "6,14", "0-1")
+	p.Containers[0].MemoryLimit = 20 * gi
+	n.Pods.Put(p)
+	start(t, n, "redis", "redis")
+	start(t, n, "redis", "log")
+	n.SetFacts(shrunk(t, 16, 0))
+	for _, d := range n.Desired() {
+		if strings.Contains(d.Why, "less memory") != (d.Container == "redis") {
+			t.Errorf("%s, with memory nodes %s: %q", d.Container, d.Mems, d.Why)
+		}
+	}
+}
+
+// A pod that is widened twice says so of each container.
+func TestMemoryShrinksTwice(t *testing.T) {
+	n := place.New(two().facts(t))
+	p := placed(pod("redis", 2, app("redis", 2), app("log", 2)), "redis", "1,9", "0", "log", "6,14", "1")
+	p.Containers[0].MemoryLimit, p.Containers[1].MemoryLimit = 20*gi, 20*gi
+	n.Pods.Put(p)
+	n.Events()
+	once := shrunk(t, 16, 0)
+	n.SetFacts(once)
+	n.Events()
+	twice := once
+	top := *once.Machine.Topology()
+	top.Nodes = slices.Clone(top.Nodes)
+	top.Nodes[1].MemoryBytes = 16 * gi
+	var err error
+	if twice.Machine, err = alloc.Compile(&top); err != nil {
+		t.Fatal(err)
+	}
+	n.SetFacts(twice)
+	for i, name := range []string{"log", "redis"} {
+		why := create(t, n, "redis", name).Own[0].Why
+		want := fmt.Sprintf("memory nodes 0-1, because NUMA nodes %d alone", 1-i)
+		if !strings.Contains(why, want) {
+			t.Errorf("%s: %q, want %q", name, why, want)
+		}
+	}
 }
 
 // Only the containers whose memory nodes changed, or have too little memory, say so.
