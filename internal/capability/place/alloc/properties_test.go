@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/internal/capability/place/alloc"
@@ -114,6 +116,62 @@ func TestSameQuestionSameAnswer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFindThenDivide: an answer that is divided later is the answer of Allocate, also if the spare Scratch was used
+// meanwhile. Few divisions change the CPUs, so there are more states than of other properties.
+func TestFindThenDivide(t *testing.T) {
+	var scratch alloc.Scratch
+	for seed := range states(t) {
+		d := newDice(uint64(seed))
+		m := compile(t, drawTopology(d, d.between(1, 32)))
+		holds, taken := drawHolds(d, m)
+		r := drawRequest(d, m.Pinnable().Difference(taken.CPUs()).Size())
+		want, no := m.Allocate(new(alloc.Scratch), &taken, r)
+		got, other := m.Find(&scratch, &taken, r)
+		if no != other || got.Each != nil {
+			t.Fatalf("%s: %q, found %q with %v", describe(m, holds, r), no, other, got.Each)
+		}
+		if no.Code != alloc.Placed {
+			continue
+		}
+		m.Allocate(scratch.Spare(), &taken, drawRequest(d, 4))
+		for range 2 { // the second time it does nothing
+			got.Divide(&scratch)
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(alloc.Answer{}), cmpopts.EquateComparable(cpuset.Set{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("%s:\n%s", describe(m, holds, r), diff)
+			}
+		}
+	}
+}
+
+// TestClash: which of two pods came first does not matter, and a pod beside several clashes if it clashes with one.
+func TestClash(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, d := drawState(t, 32)
+		h, clashes := s.drawHold(d), false
+		for _, other := range s.holds {
+			var one, two alloc.Taken
+			s.machine.Hold(&one, other)
+			s.machine.Hold(&two, h)
+			clash := s.machine.Clash(&one, h)
+			if clash != s.machine.Clash(&two, other) {
+				t.Fatalf("%s: %+v clashes: %t, the other way round: %t", describe(s.machine, []hold{other}, s.request), h, clash, !clash)
+			}
+			clashes = clashes || clash
+		}
+		if s.machine.Clash(&s.taken, h) != clashes {
+			t.Fatalf("%s: %+v clashes with one pod: %t, with all: %t", describe(s.machine, s.holds, s.request), h, clashes, !clashes)
+		}
+	})
+}
+
+// drawHold draws what a pod may hold that was not placed by Allocate.
+func (s *state) drawHold(d *dice) hold {
+	return hold{
+		CPUs: drawSubset(d, s.machine.Pinnable(), d.between(2, 8)), SingleNUMA: d.oneIn(2),
+		Exclusive: drawOf(d, alloc.NotExclusive, alloc.PCPULevel, alloc.NUMANodeLevel),
+	}
 }
 
 // TestCommitThenRelease: while an answer is held, no other request gets its CPUs. After its release everything is as
