@@ -45,7 +45,7 @@ func newMeters(register func(metrics.Registerable) error) *meters {
 		decisions: counterVec("decisions_total",
 			"Placements decided, by result: reserved, bound.", "result"),
 		races: counter("lost_races_total",
-			"Pods tried again because, after the choice, another pod got their CPUs, their node changed, "+
+			"Pods tried again because, after the choice, another pod got their CPUs, memory or NUMA nodes, their node changed, "+
 				"or the accounting rule left them no room."),
 		ambiguous: counter("ambiguous_binds_total",
 			"Bindings with an unknown result: the call failed, but the API server may have carried it out."),
