@@ -147,8 +147,8 @@ func checkRefusal(t *rapid.T, r placement.Refusal) {
 // checkNode counts the CPUs of a node's pods. Except for the parser of CPU lists, it uses none of the tested code.
 func checkNode(t *rapid.T, n placement.Node, pods []bound) {
 	o := occupancy(n.Machine, pods)
-	if !o.Overlaps.IsEmpty() || o.Unknown != 0 || n.Surplus(&o) < 0 {
-		t.Fatalf("overlaps %s, unknown %d, surplus %d", o.Overlaps, o.Unknown, n.Surplus(&o))
+	if !o.Overlaps.IsEmpty() || o.Clash || o.Unknown != 0 || n.Surplus(&o) < 0 {
+		t.Fatalf("overlaps %s, clash %t, unknown %d, surplus %d", o.Overlaps, o.Clash, o.Unknown, n.Surplus(&o))
 	}
 	top := n.Machine.Topology()
 	rest := top.Online.Difference(top.Reserved).Difference(top.Isolated).Difference(o.Taken.CPUs())
