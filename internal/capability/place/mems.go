@@ -13,9 +13,10 @@ import (
 // the writer of a placement may not have known all pods of this node, and the machine may have changed since a decision.
 // A running container keeps its memory nodes, as its memory is there already. So does a pod that had its grant before
 // one of its containers was created, by this Node or by the journal: they may have been written, whatever CPUs the
-// container was seen on. A provisional pod remains as it is, since nothing is known about it that could be compared.
+// container was seen on. A provisional pod remains as it is, since nothing is known about it that could be compared. Where
+// another program sets memory nodes, a placement only says where the scheduler counts the memory.
 func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *grant.Grant {
-	if c.whole || c.created() || len(c.real) > 0 || !c.pod.real() || g.From == grant.ByRuntime {
+	if n.facts.MemsOwner != "" || c.whole || c.created() || len(c.real) > 0 || !c.pod.real() || g.From == grant.ByRuntime {
 		return g
 	}
 	mems := make(map[string]cpuset.Set, len(g.Parts))

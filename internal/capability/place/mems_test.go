@@ -303,3 +303,18 @@ func TestMemoryOfOtherContainers(t *testing.T) {
 		equal(t, "why", strings.Join(all, "\n"), want)
 	}
 }
+
+// Where the kubelet sets memory nodes, the agent widens none, and leaves those of a placement as the scheduler counts
+// them.
+func TestMemoryNodesOfTheKubelet(t *testing.T) {
+	f := two().facts(t)
+	f.MemsOwner = "the kubelet sets memory nodes"
+	n := place.New(f)
+	beside := plain("web", 1, app("nginx", 1))
+	beside.ScheduledMemory = 120 * gi
+	n.Pods.Put(beside)
+	n.Pods.Put(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
+	own := create(t, n, "redis", "redis").Own[0]
+	equal(t, "answer", own.CPUs.String()+" "+own.Mems.String(), "1,9 ")
+	equal(t, "written", writtenMems(n.Events()), "")
+}
