@@ -24,6 +24,8 @@ type claim struct {
 	cause, reason string
 	// whole says that this is the unchanged grant, on this machine.
 	whole bool
+	// wider says that keepMade added memory nodes, which the placement may lack.
+	wider bool
 }
 
 // claims are the claims of all pods of a node, in the order that decides between them.
@@ -86,11 +88,13 @@ func (s *claims) read(c *claim) {
 	case p.has.grant != nil:
 		c.has, c.whole = *p.has.grant, p.has.grant.Machine == s.machine
 		s.remember(c)
+		s.keepMade(c)
 		if !c.whole {
 			s.cut(c)
 		}
 	case p.pending:
 		s.adopt(c)
+		s.keepMade(c)
 		p.has.guess, c.has.Burst = nil, p.asked.pin.StaticBurst
 	}
 	s.findReal(c)

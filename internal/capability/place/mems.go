@@ -45,6 +45,19 @@ func (n *Node) fitMemory(c *claim, g *grant.Grant, o *placement.Occupancy) *gran
 	return wider.On(n.facts.Machine, c.pod.asked.pin)
 }
 
+// keepMade adds the memory nodes with which containers were made. An earlier agent answered them, and may have ended
+// before it wrote them to the placement. An init container has those of the app containers.
+func (s *claims) keepMade(c *claim) {
+	for _, m := range c.pod.containers {
+		if m.Made == nil || !m.live() {
+			continue
+		}
+		if g, lacked := c.has.Reaching(m.Made.CPUs, m.Made.Mems.Intersect(s.machine.Topology().MemoryNodes())); lacked {
+			c.has, c.whole, c.wider = g, false, true
+		}
+	}
+}
+
 // created reports whether the memory nodes of the claim may have been written to a container that was created.
 func (c *claim) created() bool {
 	if c.pod.has.grant != nil {

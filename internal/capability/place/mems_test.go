@@ -2,6 +2,7 @@ package place_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/capability/place"
 	"github.com/berth-project/berth/internal/capability/place/alloc"
+	"github.com/berth-project/berth/internal/intent/workload"
 	"github.com/berth-project/berth/internal/linux/topology"
 	"github.com/berth-project/berth/internal/node/observed"
+	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
 // The memory nodes of a placement take effect where the memory is known to fit. Otherwise the container has all nodes,
@@ -301,6 +304,90 @@ func TestMemoryOfOtherContainers(t *testing.T) {
 			want = "log 1 \nredis 0 ; NUMA nodes 0 have less memory than is bound to them: its memory nodes stay while it runs"
 		}
 		equal(t, "why", strings.Join(all, "\n"), want)
+	}
+}
+
+// found returns a container that an earlier agent answered with CPUs and memory nodes, as the next agent finds it.
+func found(t *testing.T, name, cpus, made, mems string) observed.Container {
+	t.Helper()
+	return observed.Container{
+		ID: "redis/" + name, PodUID: "redis", Name: name, Phase: observed.Running, CPUs: set(t, cpus),
+		Made: &observed.Made{CPUs: set(t, made), Mems: set(t, mems)},
+	}
+}
+
+// The agent answers the runtime before it writes a wider placement. If it ends between the two, the next agent keeps the
+// answered memory nodes and writes the placement.
+func TestMemoryOfEarlierAnswerStays(t *testing.T) {
+	pod1, pod2 := pod("redis", 2, app("redis", 2)), pod("redis", 2, app("redis", 2), app("log", 2))
+	whole := pod("redis", 2, workload.Container{Name: "redis"}, workload.Container{Name: "log"})
+	whole.CPULimit, whole.CPURequest, whole.Scheduled, whole.MemoryLimit = 2000, 2000, 2000, gi
+	initial := pod1
+	initial.Init = []workload.Container{app("init", 1)}
+	one, two2 := []string{"redis", "1,9", "0"}, []string{"redis", "1,9", "0", "log", "6,14", "1"}
+	for _, c := range []struct {
+		name          string
+		pod           workload.Pod
+		parts         []string
+		has           observed.Container
+		mems, written string
+	}{
+		{"wider", pod1, one, found(t, "redis", "1,9", "1,9", "0-1"), "redis 0-1", "0-1"},
+		{"written already", pod1, []string{"redis", "1,9", "0-1"}, found(t, "redis", "1,9", "1,9", "0-1"), "redis 0-1", ""},
+		{"never wider", pod1, one, found(t, "redis", "1,9", "1,9", "0"), "redis 0", ""},
+		{"moved since", pod1, one, found(t, "redis", "1,9", "2,10", "0-1"), "redis 0", ""},
+		{"with borrowed CPUs", pod1, one, found(t, "redis", "1,9", "1-2,9", "0-1"), "redis 0-1", "0-1"},
+		{"node that is gone", pod1, one, found(t, "redis", "1,9", "1,9", "0,2"), "redis 0", ""},
+		{"one of two", pod2, two2, found(t, "redis", "1,9", "1,9", "0-1"), "log 1, redis 0-1", "1 0-1"},
+		{"one set for all", whole, []string{"redis", "1,9", "0", "log", "1,9", "0"}, found(t, "redis", "1,9", "1,9", "0-1"), "log 0-1, redis 0-1", "0-1 0-1"},
+		{"init container", initial, one, found(t, "init", "1,9", "1,9", "0-1"), "init 0-1, redis 0-1", "0-1"},
+	} {
+		for _, phase := range []observed.Phase{observed.Created, observed.Running} {
+			t.Run(fmt.Sprint(c.name, " ", phase), func(t *testing.T) {
+				n := place.New(two().facts(t))
+				has := c.has
+				if has.Phase = phase; phase == observed.Created {
+					has.CPUs = cpuset.Set{} // its group does not exist yet
+				}
+				n.Pods.Observe(has)
+				n.Pods.Put(placed(c.pod, c.parts...))
+				written := ""
+				for _, e := range n.Events() {
+					if e.Annotation != nil {
+						for _, name := range slices.Sorted(maps.Keys(e.Annotation.Containers)) {
+							written = strings.TrimSpace(written + " " + e.Annotation.Containers[name].Mems)
+						}
+					}
+				}
+				equal(t, "written", written, c.written)
+				for _, other := range c.pod.Containers {
+					if other.Name != c.has.Name {
+						create(t, n, "redis", other.Name)
+					}
+				}
+				var all []string
+				for _, d := range n.Desired() {
+					all = append(all, d.Container+" "+d.Mems.String())
+					if d.Container == "redis" && strings.Contains(d.Why, "memory nodes 0-1, because NUMA nodes 0 alone") != (c.written != "") {
+						t.Errorf("why: %s", d.Why)
+					}
+				}
+				slices.Sort(all)
+				equal(t, "mems", strings.Join(all, ", "), c.mems)
+			})
+		}
+	}
+}
+
+// The runtime makes a container while no agent runs. The next agent knows its pod first, and finds the container later.
+func TestMemoryOfEarlierAnswerFoundLate(t *testing.T) {
+	n := place.New(two().facts(t))
+	n.Pods.Put(placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0"))
+	equal(t, "before", writtenMems(n.Events()), "")
+	for _, written := range []string{"0-1", ""} {
+		n.Pods.Observe(found(t, "redis", "1,9", "1,9", "0-1"))
+		equal(t, "mems", n.Desired()[0].Mems.String(), "0-1")
+		equal(t, "written", strings.TrimSpace(strings.Replace(writtenMems(n.Events()), "CPUPinned", "", 1)), written)
 	}
 }
 

@@ -149,7 +149,7 @@ func (n *Node) compare(o *placement.Occupancy) {
 			c.pod.has.grant = n.fitMemory(c, g, o)
 			setPooled(c.pod, false)
 			o.Add(g.Machine, &c.pod.has.grant.Held)
-			if c.pod.has.grant != g {
+			if c.wider || c.pod.has.grant != g {
 				n.reports.writeBack(c.pod)
 			}
 		}

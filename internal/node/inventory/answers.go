@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/internal/node/nri"
+	"github.com/berth-project/berth/internal/node/observed"
 	"github.com/berth-project/berth/internal/value/cpuset"
 )
 
@@ -22,6 +23,9 @@ type Answered struct {
 	Mems []cpuset.Set `json:"mems,omitempty"`
 	// NoQuota is true if an answer removed the CFS quota.
 	NoQuota bool `json:"noQuota,omitempty"`
+	// Made is the answer when the container was made, if it had memory nodes, and no answer had other CPUs since. Later
+	// answers do not decide memory nodes: they repeat those that the container has.
+	Made observed.Made `json:"made,omitzero"`
 }
 
 // Answers returns Berth's answers, by container. They must outlive the agent, and be on disk before the runtime gets an
@@ -64,7 +68,7 @@ func (cs *Containers) Recall(answers map[string]Answered) { maps.Copy(cs.answers
 // Made stores Berth's answer for a container that is about to be made.
 func (cs *Containers) Made(e nri.Event, s nri.Settings) {
 	cs.Remember(e.Container.ID, s)
-	cs.answers.attempted(e)
+	cs.answers.attempted(e, s)
 }
 
 // Remember stores Berth's answer for a container.
@@ -89,6 +93,9 @@ func newAnswers() answers {
 func (as *answers) add(id, pod string, s nri.Settings) {
 	a := as.byID[id]
 	a.Pod, a.CPUs, a.Mems, a.NoQuota = pod, with(a.CPUs, s.CPUs), with(a.Mems, s.Mems), a.NoQuota || s.NoQuota
+	if !s.CPUs.IsEmpty() && s.CPUs != a.Made.CPUs {
+		a.Made = observed.Made{}
+	}
 	as.byID[id] = a
 }
 
@@ -114,7 +121,11 @@ func (as *answers) dropOf(box nri.Pod, last bool) {
 type attempt struct{ pod, name string }
 
 // attempted remembers that Berth answered for a container that is about to be made.
-func (as *answers) attempted(e nri.Event) {
+func (as *answers) attempted(e nri.Event, s nri.Settings) {
+	if a, found := as.byID[e.Container.ID]; found && !s.Mems.IsEmpty() {
+		a.Made = observed.Made{CPUs: s.CPUs, Mems: s.Mems}
+		as.byID[e.Container.ID] = a
+	}
 	as.attempts[attempt{e.Pod.UID, e.Container.Name}] = e.Container.ID
 }
 

@@ -117,13 +117,15 @@ func (cs *Containers) keep(c *container) *container {
 	cs.arrivals++
 	c.order = cs.arrivals
 	if before := cs.byID[c.ID]; before != nil {
-		c.order, c.Bound = before.order, before.Bound
+		c.order, c.Bound, c.Made = before.order, before.Bound, before.Made
 		if c.group == "" {
 			c.group = before.group
 		}
 		if c.recorded.IsEmpty() {
 			c.recorded, c.ours = before.recorded, before.ours
 		}
+	} else {
+		c.Made = cs.made(c)
 	}
 	if c.Bound.IsEmpty() && c.group != "" && c.Phase == observed.Running {
 		c.Bound = cs.bound(c, journaled)
@@ -147,6 +149,18 @@ func (cs *Containers) bound(c *container, journaled bool) cpuset.Set {
 		return cs.host.OriginalCPUs(groupAbove(c.group))
 	}
 	return cs.host.OriginalCPUs(c.group)
+}
+
+// made returns the answer of an earlier agent for a container, if its memory nodes are in force or not known yet.
+func (cs *Containers) made(c *container) *observed.Made {
+	made := cs.answers.byID[c.ID].Made
+	if made.Mems.IsEmpty() || c.Phase == observed.Stopped {
+		return nil
+	}
+	if has := cs.host.EffectiveMems(c.group); c.group != "" && !has.IsEmpty() && !made.Mems.IsSubsetOf(has) {
+		return nil
+	}
+	return &made
 }
 
 // judge determines whether the CPUs on a container's record are Berth's own: whether Berth answered them. If no answer

@@ -38,6 +38,15 @@ type Container struct {
 	// Bound are the CPUs that it would have without Berth, for example because an administrator set them on its group;
 	// in the shared pool it has no others. Empty if unknown. Bound has no effect while other pods have every CPU of it.
 	Bound cpuset.Set
+	// Made is what an earlier agent answered when the container was made, nil if this agent answered. It is also nil if
+	// the answer had no memory nodes, or the container has lost some of them or got an answer with other CPUs since.
+	Made *Made
+}
+
+// Made has the CPUs and memory nodes of an answer about a container that was about to be made.
+type Made struct {
+	CPUs cpuset.Set `json:"cpus,omitzero"`
+	Mems cpuset.Set `json:"mems,omitzero"`
 }
 
 // Sharing reports whether the journal has the container in the shared pool, or with offline work.

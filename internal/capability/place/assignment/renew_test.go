@@ -81,3 +81,58 @@ func TestAnswersChangeNoMemoryNodes(t *testing.T) {
 		}
 	}
 }
+
+// The answer when a container was made decides its memory nodes also for the next agent. Later answers only repeat the
+// nodes that the container has, and an answer with other CPUs ends the first one.
+func TestMadeForTheNextAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		has, answered string // memory nodes of the group, and CPUs of a later answer
+		created       bool
+		want          string
+	}{
+		"as it was made":           {"0", "", true, "0"},
+		"wider":                    {"0-1", "", true, "0"},
+		"not known yet":            {"", "", true, "0"},
+		"answered again":           {"0", "2-3", true, "0"},
+		"narrower or moved":        {"1", "", true, ""},
+		"other CPUs since":         {"0", "4-5", true, ""},
+		"not made by an answer":    {"0", "2-3", false, ""},
+		"never answered, but wide": {"0-1", "", false, ""},
+	} {
+		n := newNode(nodes{host{map[string]cpuset.Set{}}, set(c.has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		n.SetFacts(place.Facts{Machine: machine(t), Hash: "0123456789abcdef", AllocatableMilli: 8000})
+		handle(t, n, nri.Event{Kind: nri.Synchronize})
+		app := pinnedPod("app", "2-3")
+		n.Take(snapshot(app))
+		handle(t, n, nri.Event{Kind: nri.RunPod, Pod: sandbox(app)})
+		if c.created {
+			handle(t, n, event(nri.Create, app))
+		}
+		handle(t, n, event(nri.Start, app))
+		if one, _ := n.Inventory.Containers().Of("c-app"); one.Made != nil {
+			t.Errorf("%s: the agent that answered finds %+v", name, one.Made)
+		}
+		if c.answered != "" {
+			n.Inventory.Containers().Remember("c-app", nri.Settings{CPUs: set(c.answered), Mems: set(c.has)})
+		}
+		next := newNode(nodes{host{map[string]cpuset.Set{}}, set(c.has)}, workload.AdministratorOf("agent.yaml", v1alpha1.AgentConfig{}))
+		next.Inventory.Containers().Recall(n.Inventory.Containers().Answers())
+		e := event(nri.Start, app)
+		handle(t, next, nri.Event{Kind: nri.Synchronize, Pods: []nri.Pod{e.Pod}, Containers: []nri.Container{e.Container}})
+		one, _ := next.Inventory.Containers().Of("c-app")
+		handle(t, next, e)
+		if again, _ := next.Inventory.Containers().Of("c-app"); again.Made != one.Made {
+			t.Errorf("%s: at its start %+v becomes %+v", name, one.Made, again.Made)
+		}
+		got := ""
+		if one.Made != nil {
+			got = one.Made.Mems.String()
+			if one.Made.CPUs != set("2-3") {
+				t.Errorf("%s: made with CPUs %s", name, one.Made.CPUs)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: made with memory nodes %q, want %q", name, got, c.want)
+		}
+	}
+}

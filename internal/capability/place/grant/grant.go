@@ -137,6 +137,31 @@ func (g Grant) Leaving(cpus cpuset.Set) *Grant {
 	return &g
 }
 
+// Reaching returns the grant with more memory nodes for the parts within these CPUs, if they lack some together.
+func (g Grant) Reaching(cpus, mems cpuset.Set) (wider Grant, lacked bool) {
+	within := map[string]Part{}
+	var sum Total
+	for name, one := range g.Parts {
+		if one.CPUs.IsSubsetOf(cpus) {
+			within[name] = one
+			sum.Add(one)
+		}
+	}
+	if all := sum.Part(); all.Bare() || mems.IsSubsetOf(all.Mems) {
+		return g, false
+	}
+	g.Parts = maps.Clone(g.Parts)
+	was := make(map[string]cpuset.Set, len(within))
+	for name, one := range within {
+		was[name] = one.Mems
+		one.Mems = one.Mems.Union(mems)
+		g.Parts[name] = one
+	}
+	maps.Copy(was, g.Widened)
+	g.Widened = was
+	return g, true
+}
+
 // Arrived returns the grant without the CPUs from before the move.
 func (g Grant) Arrived(pin workload.Pinning) *Grant {
 	g.Beside = cpuset.Set{}
