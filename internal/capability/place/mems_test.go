@@ -322,8 +322,9 @@ func TestMemoryOfEarlierAnswerStays(t *testing.T) {
 	pod1, pod2 := pod("redis", 2, app("redis", 2)), pod("redis", 2, app("redis", 2), app("log", 2))
 	whole := pod("redis", 2, workload.Container{Name: "redis"}, workload.Container{Name: "log"})
 	whole.CPULimit, whole.CPURequest, whole.Scheduled, whole.MemoryLimit = 2000, 2000, 2000, gi
-	initial := pod1
+	initial, initial2 := pod1, pod2
 	initial.Init = []workload.Container{app("init", 1)}
+	initial2.Init = initial.Init
 	one, two2 := []string{"redis", "1,9", "0"}, []string{"redis", "1,9", "0", "log", "6,14", "1"}
 	for _, c := range []struct {
 		name          string
@@ -341,6 +342,7 @@ func TestMemoryOfEarlierAnswerStays(t *testing.T) {
 		{"one of two", pod2, two2, found(t, "redis", "1,9", "1,9", "0-1"), "log 1, redis 0-1", "1 0-1"},
 		{"one set for all", whole, []string{"redis", "1,9", "0", "log", "1,9", "0"}, found(t, "redis", "1,9", "1,9", "0-1"), "log 0-1, redis 0-1", "0-1 0-1"},
 		{"init container", initial, one, found(t, "init", "1,9", "1,9", "0-1"), "init 0-1, redis 0-1", "0-1"},
+		{"init container of two", initial2, two2, found(t, "init", "1,6,9,14", "1,6,9,14", "0-1"), "init 0-1, log 1, redis 0", ""},
 	} {
 		for _, phase := range []observed.Phase{observed.Created, observed.Running} {
 			t.Run(fmt.Sprint(c.name, " ", phase), func(t *testing.T) {
