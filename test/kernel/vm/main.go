@@ -7,8 +7,10 @@
 //	vm record [DIR]   records every machine with `berth topology --capture` into DIR
 //	vm settings [-arguments "..."] VMLINUZ FILE
 //	                  records the settings of any kernel for testdata/kernels
-//	vm run ARG...     runs `berth ARG...` on our own kernel with cgroup v2, and prints its output
-//	vm wide ARG...    does the same on 16 CPUs that share an L3
+//	vm run [-cpus N] [-counted] ARG...
+//	                  runs `berth ARG...` on our own kernel with cgroup v2, and prints its output; with -cpus on CPUs
+//	                  that share an L3, with -counted where the clock counts instructions
+//	vm wide ARG...    is vm run -cpus 16
 //	vm test [-kernel own|distro|VMLINUZ] [-layout v2] [-arguments "..."] PACKAGE TEST...
 //	                  runs live tests of one package in a virtual machine, such as internal/cli TestLiveTop
 //	vm bench [-kernel own|distro|VMLINUZ] [-rounds 8] [-cores N] PACKAGE BENCHMARK...
@@ -62,9 +64,9 @@ func run(ctx context.Context, args []string) error {
 	case "settings":
 		return recordSettings(ctx, os.Args[2:])
 	case "run":
-		return runBerth(ctx, kernel.Machines()[0], os.Args[2:])
+		return runBerth(ctx, os.Args[2:])
 	case "wide":
-		return runBerth(ctx, kernel.Wide(16), os.Args[2:])
+		return runBerth(ctx, append([]string{"-cpus", "16"}, os.Args[2:]...))
 	case "test":
 		return runTests(ctx, os.Args[2:])
 	case "bench":
@@ -74,23 +76,7 @@ func run(ctx context.Context, args []string) error {
 	case "pull":
 		return showPull(ctx, os.Args[2:])
 	}
-	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | settings VMLINUZ FILE | run ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | bench [FLAG...] PACKAGE BENCHMARK... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
-}
-
-// runBerth boots a machine and runs one berth command there.
-func runBerth(ctx context.Context, m kernel.Machine, args []string) error {
-	own, err := kernel.Own(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	result, err := command(ctx, kernel.VM{Machine: m, Kernel: own, Layout: "v2", Stride: 1}, job.Job{
-		Name: "run", Dir: "/tmp", Argv: append([]string{"/bin/berth"}, args...),
-	})
-	fmt.Print(result.Output)
-	if err == nil && result.Code != 0 {
-		return fmt.Errorf("berth %s: exit code %d", strings.Join(args, " "), result.Code)
-	}
-	return err
+	return fmt.Errorf("usage: vm deps [all] | build [all] | newest | record [DIR] | settings VMLINUZ FILE | run [-cpus N] [-counted] ARG... | wide ARG... | test [FLAG...] PACKAGE TEST... | bench [FLAG...] PACKAGE BENCHMARK... | mems [-bytes SIZE] | pull [-cpus N] [-hz N]; not %q", args[0])
 }
 
 // record boots each machine once and writes the recording of `berth topology --capture`.

@@ -51,8 +51,7 @@ func runBenchmarks(ctx context.Context, args []string) error {
 	}
 	vm := kernel.VM{Machine: kernel.TwoNodes(3072), Layout: "v2", Quiet: time.Hour}
 	if *cores > 0 {
-		// An emulated CPU runs until any CPU has a timer. With ticks at different times each CPU has a turn in a tick.
-		vm.Machine, vm.Arguments = kernel.Siblings(*cores), []string{"skew_tick=1"}
+		vm.Machine, vm.Arguments = kernel.Siblings(*cores), turns()
 	}
 	vm.Machine.Counted = true
 	cases := kernel.Cases{Package: flags.Arg(0), Tests: flags.Args()[1:], Rounds: *rounds}
