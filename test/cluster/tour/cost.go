@@ -13,18 +13,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-project/berth/internal/linux/cgroup"
 	"github.com/berth-project/berth/internal/proof/bench"
 	"github.com/berth-project/berth/internal/proof/load"
 )
 
-// goalRest is the agent's CPU time at rest, in ms a second.
-const goalRest = 1.0
+const (
+	// goalRest is the agent's CPU time at rest, in ms a second.
+	goalRest = 1.0
+	// hertz is USER_HZ, the ticks a second in files of /proc.
+	hertz = 100
+)
 
 // costBench measures what the agent of the cluster costs at rest and with raised groups.
 type costBench struct {
 	*tour
-	host          *cgroup.Host
 	pods, reps    int
 	rest, settles time.Duration // measured time; time before it with pods. The rest settles for a third of that.
 	trace         time.Duration
@@ -96,17 +98,26 @@ func (b *costBench) run(ctx context.Context) error {
 		return err
 	}
 	defer at.root.Close()
-	b.host, b.report.Machine = at.host, at.machine
+	b.report.Machine = at.machine
+	err = b.rounds(ctx, at.progress)
+	if len(b.report.Rounds) == 0 {
+		return err
+	}
+	b.report.Goals = b.report.judge()
+	return errors.Join(err, b.report.print(b.tour.out), b.write())
+}
+
+// rounds measures all rounds. With an error the report has those before it.
+func (b *costBench) rounds(ctx context.Context, progress func(string)) error {
 	for i := range b.reps {
-		at.progress(fmt.Sprintf("round %d of %d", i+1, b.reps))
+		progress(fmt.Sprintf("round %d of %d", i+1, b.reps))
 		round, err := b.round(ctx)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", i+1, err)
 		}
 		b.report.Rounds = append(b.report.Rounds, round)
 	}
-	b.report.Goals = b.report.judge()
-	return errors.Join(b.report.print(b.tour.out), b.write())
+	return nil
 }
 
 // round measures the agent at rest, and then with the pods.
@@ -167,19 +178,14 @@ func (b *costBench) measured(ctx context.Context) (phase, error) {
 	if err != nil {
 		return phase{}, err
 	}
-	m, err := bench.OpenMeter(b.host, strings.TrimPrefix(clusterGroup, "/"))
-	if err != nil {
-		return phase{}, err
-	}
-	defer m.Close()
-	before, err := read(m, pids)
+	before, err := read(pids)
 	if err != nil {
 		return phase{}, err
 	}
 	if err := load.Pause(ctx, b.rest); err != nil {
 		return phase{}, err
 	}
-	after, err := read(m, pids)
+	after, err := read(pids)
 	if err != nil {
 		return phase{}, err
 	}
@@ -190,7 +196,7 @@ func (b *costBench) measured(ctx context.Context) (phase, error) {
 }
 
 // read reads the counters of the agent's processes, of the cluster and of the machine.
-func read(m *bench.Meter, pids []int) (r reading, err error) {
+func read(pids []int) (r reading, err error) {
 	for _, pid := range pids {
 		cpu, cpuErr := bench.ProcessCPU(pid)
 		switches, switchErr := bench.Switches(pid)
@@ -207,12 +213,9 @@ func read(m *bench.Meter, pids []int) (r reading, err error) {
 	if r.busy, r.steal, err = machineTime(string(text)); err != nil {
 		return r, err
 	}
-	c, err := m.Counters()
-	if err != nil {
-		return r, err
-	}
-	r.at, r.cluster = c.At, c.CPU.Since(0).Duration()
-	return r, nil
+	r.at = time.Now()
+	r.cluster, err = clusterTime("/proc")
+	return r, err
 }
 
 // machineTime returns the seconds that the CPUs of a machine worked, and those that its hypervisor took.
@@ -221,7 +224,6 @@ func machineTime(stat string) (busy, steal float64, err error) {
 	if _, err := fmt.Sscanf(stat, "cpu %g %g %g %g %g %g %g %g", &user, &nice, &system, &idle, &wait, &hard, &soft, &stolen); err != nil {
 		return 0, 0, fmt.Errorf("/proc/stat: %w", err)
 	}
-	const hertz = 100 // USER_HZ
 	return (user + nice + system + hard + soft) / hertz, stolen / hertz, nil
 }
 

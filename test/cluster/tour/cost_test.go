@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -143,5 +144,33 @@ func TestAgentThreads(t *testing.T) {
 	want := []threadCost{{ID: 80, Millis: 5, Switches: 2}, {ID: 70, Millis: 2, Switches: 5}}
 	if got := threadsSince(before, threadsOf(proc, pids), 2); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestClusterTime finds the servers, which are in the cluster's group of one hierarchy only, and the pods, and no other
+// program.
+func TestClusterTime(t *testing.T) {
+	proc := t.TempDir()
+	process := func(pid, groups, stat string) {
+		t.Helper()
+		dir := filepath.Join(proc, pid)
+		if err := errors.Join(os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, "cgroup"), []byte(groups), 0o644), os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ids = "1 1 1 0 -1 4194560 1 2 3 4 "
+	process("7", "9:pids:/berth-cluster/system\n4:cpu,cpuacct:/\n0::/\n", "7 (kube-apiserver) S "+ids+"100 20 3 4 20 0 9 0 1\n")
+	process("8", "9:pids:/berth-cluster/kubepods/pod1/abc\n4:cpu,cpuacct:/berth-cluster/kubepods/pod1/abc\n", "8 (a b) c) S "+ids+"1000 0 0 0 20 0 9 0 1\n")
+	process("9", "0::/berth-cluster\n", "9 (x) S "+ids+"0 10000 0 0 20 0 9 0 1\n")
+	process("10", "9:pids:/berth-cluster2\n0::/other/berth-cluster\n", "10 (y) S "+ids+"5 5 5 5 20 0 9 0 1\n")
+	used, err := clusterTime(proc)
+	if want := 111270 * time.Millisecond; err != nil || used != want {
+		t.Errorf("%v, %v, want %v", used, err, want)
+	}
+	for _, stat := range []string{"", "7 (x) S 1 2", "7 (x) S " + ids + "a 0 0 0 0"} {
+		if _, err := ticksOf(stat); err == nil {
+			t.Errorf("%q is taken", stat)
+		}
 	}
 }

@@ -134,7 +134,16 @@ func (b *costBench) agentProcesses(ctx context.Context) ([]int, error) {
 }
 
 // processesOf returns the processes in the groups of a container: those whose last name is its ID, in each layout.
-func processesOf(proc, id string) (pids []int, err error) {
+func processesOf(proc, id string) ([]int, error) {
+	pids, err := processesIn(proc, func(group string) bool { return filepath.Base(group) == id })
+	if err == nil && len(pids) == 0 {
+		err = fmt.Errorf("container %s has no processes", id)
+	}
+	return pids, err
+}
+
+// processesIn returns the processes with a group that is wanted, in any hierarchy.
+func processesIn(proc string, wanted func(group string) bool) (pids []int, err error) {
 	files, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "cgroup"))
 	if err != nil {
 		return nil, err
@@ -144,15 +153,54 @@ func processesOf(proc, id string) (pids []int, err error) {
 		if err != nil {
 			continue // the process ended
 		}
-		in := slices.ContainsFunc(strings.Fields(string(text)), func(group string) bool { return filepath.Base(group) == id })
+		in := slices.ContainsFunc(strings.Fields(string(text)), func(line string) bool {
+			fields := strings.SplitN(line, ":", 3) // number, controllers, group
+			return len(fields) == 3 && wanted(fields[2])
+		})
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); in && err == nil {
 			pids = append(pids, pid)
 		}
 	}
-	if len(pids) == 0 {
-		return nil, fmt.Errorf("container %s has no processes", id)
-	}
 	return pids, nil
+}
+
+// clusterTime returns the CPU time of the processes of the cluster and of their children that ended. Version 1 has no
+// group that counts it: its servers are in the cluster's group of one hierarchy only, that of the controller pids.
+func clusterTime(proc string) (sum time.Duration, err error) {
+	pids, err := processesIn(proc, func(group string) bool { return strings.HasPrefix(group+"/", clusterGroup+"/") })
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
+		if err != nil {
+			continue // the process ended
+		}
+		used, err := ticksOf(string(text))
+		if err != nil {
+			return 0, fmt.Errorf("process %d: %w", pid, err)
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// ticksOf returns utime, stime, cutime and cstime of a file /proc/PID/stat, whose second field may contain blanks and
+// parentheses.
+func ticksOf(stat string) (sum time.Duration, err error) {
+	const first, end = 11, 15 // after the parenthesis
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < end {
+		return 0, fmt.Errorf("stat %q: too short", stat)
+	}
+	for _, field := range fields[first:end] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("stat %q: %w", stat, err)
+		}
+		sum += time.Duration(n) * time.Second / hertz
+	}
+	return sum, nil
 }
 
 // threadCost is what one thread used, in ms and switches a second.
