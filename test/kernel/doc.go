@@ -57,6 +57,7 @@
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run VM/6.12-v2
 //	BERTH_VM_MATRIX=all go test -count=1 ./test/kernel -run 'GRUB|BLS|SystemdBoot'
+//	go run ./test/kernel/vm run -cpus 2 version  # berth on our own kernel; with -counted its clock counts instructions
 //	go run ./test/kernel/vm mems -bytes 1GiB     # the memory nodes of a running group, as a table
 //	go run ./test/kernel/vm pull -hz 1000        # how waiting threads get a CPU, as a table
 //

@@ -30,6 +30,9 @@ func TestParseRun(t *testing.T) {
 		if m := vm.Machine; m.CPUs() != c.cpus || m.Nodes != c.nodes || m.Counted != c.counted || !slices.Equal(argv, c.argv) {
 			t.Errorf("%s: %d CPUs, %d nodes, counted %v, berth %q", name, m.CPUs(), m.Nodes, m.Counted, argv)
 		}
+		if vm.Quiet < longRun || vm.Layout != "v2" {
+			t.Errorf("%s: ends after %v without output, layout %q", name, vm.Quiet, vm.Layout)
+		}
 		if skewed := slices.Contains(vm.Arguments, "skew_tick=1"); skewed != c.counted {
 			t.Errorf("%s: arguments %q", name, vm.Arguments)
 		}
