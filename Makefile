@@ -139,7 +139,7 @@ TIMED := ^TestLiveAbuserFallsBackToItsLimit$$|^TestLiveBlockedWayBackGoesAsFarAs
 # NET ones ask the network.
 NET := ^TestTuneBansWithIrqbalance$$
 # FAULTS are long histories and faults of the servers of a cluster.
-FAULTS := ^TestRandomEvents$$|^TestFiveHundredPodsAtOnce$$|^TestKilledBetweenReserveAndBind$$|^TestAPIServerAway$$|^TestLeaderKilled$$|^TestLeaderFrozen$$|^TestDeletedWhileBinding$$|^TestPreemption$$|^TestSilentAgent$$|^TestOneWritePerPod$$|^TestBenchSchedule$$|^TestBenchScheduleInterrupted$$|^TestManyStarts$$|^TestTooSlowForTheRuntime$$|^TestOwnLimit$$|^TestRuntimeRestarts$$|^TestRival$$|^TestLargeNode$$
+FAULTS := ^TestRandomEvents$$|^TestFiveHundredPodsAtOnce$$|^TestKilledBetweenReserveAndBind$$|^TestAPIServerAway$$|^TestLeaderKilled$$|^TestLeaderFrozen$$|^TestDeletedWhileBinding$$|^TestPreemption$$|^TestSilentAgent$$|^TestOneWritePerPod$$|^TestBenchSchedule$$|^TestBenchScheduleSideBySide$$|^TestBenchScheduleInterrupted$$|^TestManyStarts$$|^TestTooSlowForTheRuntime$$|^TestOwnLimit$$|^TestRuntimeRestarts$$|^TestRival$$|^TestLargeNode$$
 # SMOKE are the cases of the node that `make test` has.
 SMOKE := ^TestNode$$/^(FirstInstruction|Change|BadAnnotations|OtherScheduler|PodLevel|AgentKilled|ServerKilled|Terminated|Rollback)$$
 

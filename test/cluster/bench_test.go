@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 // scheduleRuns holds the runs and goals of a report of `berth bench schedule`.
 type scheduleRuns struct {
 	Runs []struct {
+		Arm, SideBySideWith          string
 		Pods, Place                  int
 		Seconds, CPUSeconds, PeakMiB float64
 	}
@@ -22,7 +24,7 @@ type scheduleRuns struct {
 	Incomplete bool
 }
 
-// runSchedule runs a tiny `berth bench schedule` with 20 nodes and 40 pods.
+// runSchedule runs a tiny `berth bench schedule` with 20 nodes, and 40 pods if the options have no number.
 func runSchedule(ctx context.Context, t *testing.T, o bench.ScheduleOptions) (r scheduleRuns, err error) {
 	t.Helper()
 	if testing.Short() {
@@ -38,7 +40,7 @@ func runSchedule(ctx context.Context, t *testing.T, o bench.ScheduleOptions) (r 
 	o.Programs = bench.SchedulePrograms{
 		Etcd: programs.Etcd, APIServer: programs.APIServer, Scheduler: programs.Scheduler, Measure: programs.BenchSchedule,
 	}
-	o.Nodes, o.Pods, o.Out = []int{20}, 40, filepath.Join(logs(t), "bench")
+	o.Nodes, o.Pods, o.Out = []int{20}, cmp.Or(o.Pods, 40), filepath.Join(logs(t), "bench")
 	report, err := bench.RunSchedule(ctx, o)
 	if report == nil {
 		t.Fatalf("no report: %v", err)
@@ -84,6 +86,33 @@ func TestBenchSchedule(t *testing.T) {
 	for _, goal := range report.Goals {
 		if goal.Verdict != bench.Open {
 			t.Errorf("40 pods judge %q: %s", goal.Goal, goal.Verdict)
+		}
+	}
+}
+
+// TestBenchScheduleSideBySide runs both arms of two pairs at the same time, with enough pods that both are warm before
+// one has bound all. No run may count pods of the other arm.
+func TestBenchScheduleSideBySide(t *testing.T) {
+	report, err := runSchedule(t.Context(), t, bench.ScheduleOptions{
+		Percentages: []int{0}, Pods: 300, SideBySide: true, Arms: []string{bench.ScheduleOff, bench.ScheduleHiding},
+		Options: bench.Options{Repetitions: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Runs) != 4 || report.Incomplete {
+		t.Fatalf("%d runs, want two pairs", len(report.Runs))
+	}
+	for i := 0; i < len(report.Runs); i += 2 {
+		one, other := report.Runs[i], report.Runs[i+1]
+		if one.SideBySideWith != other.Arm || other.SideBySideWith != one.Arm || one.Place != other.Place || one.Seconds != other.Seconds {
+			t.Errorf("runs %+v and %+v are no pair", one, other)
+		}
+		if least, most := min(one.Pods, other.Pods), max(one.Pods, other.Pods); least <= 0 || most > 270 {
+			t.Errorf("runs %+v and %+v: want 1 to 270 pods", one, other)
+		}
+		if one.CPUSeconds <= 0 || other.CPUSeconds <= 0 {
+			t.Errorf("runs %+v and %+v: no scheduler computed", one, other)
 		}
 	}
 }

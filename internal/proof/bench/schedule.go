@@ -25,11 +25,18 @@ const (
 	// ScheduleLabelled has ordinary pods with a label that Berth reads.
 	ScheduleLabelled = "Berth with LS labels"
 	SchedulePinned   = "Berth pinned"
+	// ScheduleAgain runs only beside ScheduleOff, which it equals. Their ratio shows the noise of the others.
+	ScheduleAgain = "without Berth again"
 )
 
 // ScheduleArms lists the arms of bench schedule in the order of its table.
 func ScheduleArms() []string {
 	return []string{ScheduleOff, ScheduleOrdinary, ScheduleHiding, ScheduleLabelled, SchedulePinned}
+}
+
+// SideBySideArms lists the arms that can be chosen to run side by side.
+func SideBySideArms() []string {
+	return []string{ScheduleOff, ScheduleOrdinary, ScheduleHiding, ScheduleLabelled}
 }
 
 // ScheduleOptions configures bench schedule. The program that measures reads the options as JSON from its standard
@@ -42,10 +49,12 @@ type ScheduleOptions struct {
 	Nodes []int
 	// Percentages are values of percentageOfNodesToScore; 0 lets kube-scheduler choose by the size of the cluster.
 	Percentages []int
-	// Pods is the number of pods of one run, with 4 CPUs each.
+	// Pods is the number of pods of one scheduler in one run, with 4 CPUs each.
 	Pods int
 	// Arms are the arms to run, with ScheduleOff; empty means all.
 	Arms []string
+	// SideBySide runs each other arm, and ScheduleAgain, at the same time as ScheduleOff, each with its own pods.
+	SideBySide bool
 }
 
 // SchedulePrograms are the programs that bench schedule starts.

@@ -1,22 +1,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/deploy"
 	"github.com/berth-project/berth/internal/proof/bench"
-	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 // The arms, by short names.
@@ -26,6 +19,7 @@ const (
 	armHiding   = bench.ScheduleHiding
 	armLabelled = bench.ScheduleLabelled
 	armPinned   = bench.SchedulePinned
+	armAgain    = bench.ScheduleAgain
 )
 
 // warmShare is the divisor for the number of pods that are bound before the clock starts: one pod in ten.
@@ -39,10 +33,19 @@ type scheduleArm struct {
 	name       string
 	percentage int
 	pods       int
+	// side separates two arms that run at the same time: it ends the names of their namespaces, profiles and files.
+	side string
 }
 
-func (a scheduleArm) berth() bool  { return a.name != armOff }
-func (a scheduleArm) pinned() bool { return a.name == armPinned }
+// The sides of two arms, in the order of their start. An arm that runs alone has none.
+const (
+	sideOne = "-one"
+	sideTwo = "-two"
+)
+
+func (a scheduleArm) berth() bool       { return a.name != armOff && a.name != armAgain }
+func (a scheduleArm) pinned() bool      { return a.name == armPinned }
+func (a scheduleArm) namespace() string { return scheduleNamespace + a.side }
 
 // config returns the scheduler's configuration. With Berth it is the shipped configuration of the mode "replace", for
 // one replica and with the limits of this run. Without Berth it has the same profiles with default plugins only.
@@ -64,7 +67,12 @@ func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
 	config["percentageOfNodesToScore"] = a.percentage
 	profiles, _ := config["profiles"].([]any)
 	for _, p := range profiles {
-		if profile, ok := p.(map[string]any); ok && !a.berth() {
+		profile, ok := p.(map[string]any)
+		if !ok {
+			continue
+		}
+		profile["schedulerName"] = fmt.Sprint(profile["schedulerName"]) + a.side
+		if !a.berth() {
 			delete(profile, "plugins")
 			delete(profile, "pluginConfig")
 		}
@@ -76,44 +84,9 @@ func (a scheduleArm) config(kubeconfig string) ([]byte, error) {
 	return text, nil
 }
 
-// run measures one arm. Pods wait, then the scheduler starts, and the clock runs from the first tenth of bound pods to
-// the last pod.
-func (c *cluster) run(ctx context.Context, a scheduleArm) (run Run, err error) {
-	if err := c.compact(ctx); err != nil {
-		return run, err
-	}
-	defer func() { err = errors.Join(err, c.removePods(ctx)) }()
-	if a.name == armHiding {
-		if err := c.bindHiding(ctx, a); err != nil {
-			return run, fmt.Errorf("hiding pod: %w", err)
-		}
-	}
-	if err := c.putPods(ctx, a.pods, a.pod()); err != nil {
-		return run, err
-	}
-	bound, err := c.watchBound(ctx, scheduleNamespace)
-	if err != nil {
-		return run, err
-	}
-	defer bound.stop()
-	scheduler, err := c.start(a)
-	if err != nil {
-		return run, err
-	}
-	defer func() { err = errors.Join(err, scheduler.Kill()) }()
-	if run, err = c.measure(ctx, a, bound, scheduler); err != nil {
-		return run, err
-	}
-	want := 0
-	if a.pinned() {
-		want = a.pods
-	}
-	return run, c.checkPlaced(ctx, scheduleNamespace, want)
-}
-
-// pod returns the pods of an arm, without a name. They differ only in the keys that Berth reads.
+// pod returns the pods of an arm, without a name. They differ only in their scheduler and the keys that Berth reads.
 func (a scheduleArm) pod() *v1.Pod {
-	pod := podOf(podCPUs, podCPUs)
+	pod := a.podOf(podCPUs, podCPUs)
 	switch a.name {
 	case armPinned:
 		pod.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: v1alpha1.CPUSetSchedulerOn}
@@ -125,93 +98,9 @@ func (a scheduleArm) pod() *v1.Pod {
 
 // hidingPod returns a pod with exclusive CPUs that requests fewer CPUs than it gets. It hides CPUs from a scheduler that
 // only adds requests.
-func hidingPod() *v1.Pod {
-	pod := podOf(1, podCPUs)
+func (a scheduleArm) hidingPod() *v1.Pod {
+	pod := a.podOf(1, podCPUs)
 	pod.Name = "go-demo"
 	pod.Annotations = map[string]string{v1alpha1.AnnotationCPUSetScheduler: v1alpha1.CPUSetSchedulerOn}
 	return pod
-}
-
-// bindHiding has the scheduler of an arm bind the pod that hides CPUs.
-func (c *cluster) bindHiding(ctx context.Context, a scheduleArm) (err error) {
-	if _, err := c.client.CoreV1().Pods(hidingNamespace).Create(ctx, hidingPod(), metav1.CreateOptions{}); err != nil {
-		return err // The caller names the pod.
-	}
-	bound, err := c.watchBound(ctx, hidingNamespace)
-	if err != nil {
-		return err
-	}
-	defer bound.stop()
-	scheduler, err := c.start(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, scheduler.Kill()) }()
-	if err := bound.await(ctx, scheduler, 1); err != nil {
-		return err
-	}
-	return c.checkPlaced(ctx, hidingNamespace, 1)
-}
-
-// start starts the scheduler of an arm.
-func (c *cluster) start(a scheduleArm) (*controlplane.Child, error) {
-	config, err := a.config(c.plane.Kubeconfig())
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(c.plane.Dir(), strings.ReplaceAll(a.name, " ", "-")+".yaml")
-	if err := os.WriteFile(file, config, 0o600); err != nil {
-		return nil, fmt.Errorf("configuration of the scheduler: %w", err)
-	}
-	child, err := controlplane.StartChild(c.plane.Dir(), fileScheduler, c.scheduler, "--config="+file, "--secure-port=0")
-	if err != nil {
-		return nil, fmt.Errorf("start the scheduler: %w", err)
-	}
-	return child, nil
-}
-
-// measure waits until all pods are bound.
-func (c *cluster) measure(ctx context.Context, a scheduleArm, bound *boundWatch, scheduler *controlplane.Child) (Run, error) {
-	run := Run{Percentage: a.percentage, Arm: a.name}
-	warm := max(1, a.pods/warmShare)
-	if err := bound.await(ctx, scheduler, warm); err != nil {
-		return run, err
-	}
-	before, err := bench.ProcessCPU(scheduler.PID())
-	if err != nil {
-		return run, err
-	}
-	begin := time.Now()
-	if err := bound.await(ctx, scheduler, a.pods-warm); err != nil {
-		return run, err
-	}
-	elapsed := time.Since(begin)
-	after, err := bench.ProcessCPU(scheduler.PID())
-	if err != nil {
-		return run, err
-	}
-	run.Pods, run.Seconds, run.CPUSeconds = a.pods-warm, elapsed.Seconds(), (after - before).Seconds()
-	run.Reopened = bound.reopened
-	run.PeakMiB, err = bench.PeakRSS(scheduler.PID())
-	return run, err
-}
-
-// checkPlaced fails a run that did not measure its scenario: all pods of a namespace that asked for it must have
-// placements, and other pods must have none.
-func (c *cluster) checkPlaced(ctx context.Context, namespace string, want int) error {
-	pods, err := c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace).
-		List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list pods: %w", err)
-	}
-	placed := 0
-	for _, p := range pods.Items {
-		if p.Annotations[v1alpha1.AnnotationPlacement] != "" {
-			placed++
-		}
-	}
-	if placed != want {
-		return fmt.Errorf("%w: %d of %d pods have a placement, want %d", ErrSchedule, placed, len(pods.Items), want)
-	}
-	return nil
 }

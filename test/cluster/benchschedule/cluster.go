@@ -29,7 +29,7 @@ import (
 const (
 	// podCPUs is the CPU request and limit of every pod.
 	podCPUs = 4
-	// scheduleNamespace holds the pods, hidingNamespace the pod that hides CPUs.
+	// scheduleNamespace, with the side of an arm, holds the pods; hidingNamespace holds the pod that hides CPUs.
 	scheduleNamespace = "bench"
 	hidingNamespace   = "bench-hiding"
 	// writers is the number of concurrent requests that create objects.
@@ -78,7 +78,7 @@ func (c *cluster) install(ctx context.Context, nodes int) error {
 	if err := c.plane.Apply(ctx, definitions...); err != nil {
 		return fmt.Errorf("definitions: %w", err)
 	}
-	for _, name := range []string{scheduleNamespace, hidingNamespace, v1alpha1.DefaultLeaseNamespace} {
+	for _, name := range append(podNamespaces(), v1alpha1.DefaultLeaseNamespace) {
 		namespace := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if _, err := c.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("namespace %s: %w", name, err)
@@ -221,8 +221,13 @@ func (c *cluster) putTopology(ctx context.Context, name string, machine *topolog
 	return nil
 }
 
-// podOf returns a pod with so many CPUs.
-func podOf(request, limit int64) *v1.Pod {
+// podNamespaces are the namespaces of the pods.
+func podNamespaces() []string {
+	return []string{scheduleNamespace, scheduleNamespace + sideOne, scheduleNamespace + sideTwo, hidingNamespace}
+}
+
+// podOf returns a pod of an arm with so many CPUs.
+func (a scheduleArm) podOf(request, limit int64) *v1.Pod {
 	list := func(cpus int64) v1.ResourceList {
 		return v1.ResourceList{
 			v1.ResourceCPU:    *resource.NewQuantity(cpus, resource.DecimalSI),
@@ -231,6 +236,7 @@ func podOf(request, limit int64) *v1.Pod {
 	}
 	noGrace := int64(0)
 	return &v1.Pod{Spec: v1.PodSpec{
+		SchedulerName:                 v1.DefaultSchedulerName + a.side,
 		TerminationGracePeriodSeconds: &noGrace,
 		Containers: []v1.Container{{
 			Name: "main", Image: "bench",
@@ -239,10 +245,10 @@ func podOf(request, limit int64) *v1.Pod {
 	}}
 }
 
-// putPods creates pending pods.
-func (c *cluster) putPods(ctx context.Context, n int, like *v1.Pod) error {
-	pods := c.client.CoreV1().Pods(scheduleNamespace)
-	return each(ctx, n, func(ctx context.Context, i int) error {
+// putPods creates the pending pods of an arm.
+func (c *cluster) putPods(ctx context.Context, a scheduleArm) error {
+	pods, like := c.client.CoreV1().Pods(a.namespace()), a.pod()
+	return each(ctx, a.pods, func(ctx context.Context, i int) error {
 		pod := like.DeepCopy()
 		pod.Name = fmt.Sprintf("pod-%06d", i)
 		if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
@@ -254,7 +260,11 @@ func (c *cluster) putPods(ctx context.Context, n int, like *v1.Pod) error {
 
 // removePods deletes all pods and waits until they are gone.
 func (c *cluster) removePods(ctx context.Context) error {
-	return errors.Join(c.removeFrom(ctx, scheduleNamespace), c.removeFrom(ctx, hidingNamespace))
+	var errs []error
+	for _, namespace := range podNamespaces() {
+		errs = append(errs, c.removeFrom(ctx, namespace))
+	}
+	return errors.Join(errs...)
 }
 
 func (c *cluster) removeFrom(ctx context.Context, namespace string) error {

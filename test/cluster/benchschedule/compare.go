@@ -50,11 +50,14 @@ func scenariosOf(runs []Run) []scenario {
 	return list
 }
 
-// runsOf returns one arm's runs in the order of the repetitions.
-func runsOf(runs []Run, s scenario, arm string) []Run {
+// allArms lists all arms in the order of the tables.
+func allArms() []string { return append(bench.ScheduleArms(), armAgain) }
+
+// runsOf returns one arm's runs in the order of the repetitions: those that ran alone, or side by side with another arm.
+func runsOf(runs []Run, s scenario, arm, other string) []Run {
 	var list []Run
 	for _, r := range runs {
-		if r.Nodes == s.nodes && r.Percentage == s.percentage && r.Arm == arm {
+		if r.Nodes == s.nodes && r.Percentage == s.percentage && r.Arm == arm && (r.Beside == "" || r.Beside == other) {
 			list = append(list, r)
 		}
 	}
@@ -82,16 +85,16 @@ func paired(with, without []Run) (_, _ []Run) {
 	return slices.DeleteFunc(slices.Clone(with), lacks(without)), slices.DeleteFunc(slices.Clone(without), lacks(with))
 }
 
-// compareSchedules compares the arms with Berth that ran to the arm without Berth.
+// compareSchedules compares the arms that ran to the arm without Berth, side by side to its runs at the same time.
 func compareSchedules(runs []Run) []Ratio {
 	var ratios []Ratio
 	for _, s := range scenariosOf(runs) {
-		for _, arm := range bench.ScheduleArms()[1:] {
-			if len(runsOf(runs, s, arm)) == 0 {
+		for _, arm := range allArms()[1:] {
+			if len(runsOf(runs, s, arm, armOff)) == 0 {
 				continue
 			}
 			for _, metric := range []string{metricPodRate, metricPerCPU} {
-				with, without := paired(runsOf(runs, s, arm), runsOf(runs, s, armOff))
+				with, without := paired(runsOf(runs, s, arm, armOff), runsOf(runs, s, armOff, arm))
 				line := Ratio{
 					Nodes: s.nodes, Percentage: s.percentage, Arm: arm, Reference: armOff, Metric: metric, Repetitions: len(with),
 				}
@@ -106,21 +109,27 @@ func compareSchedules(runs []Run) []Ratio {
 }
 
 // judgeSchedule compares the ends of the intervals with the goals: the lower end of ratios, the upper end of CPU time.
-// Ratios of pods per second and of pods per CPU-second have the same goals.
+// Ratios of pods per second and of pods per CPU-second have the same goals, and so have arms side by side. The second
+// arm without Berth only shows the noise.
 func judgeSchedule(r *Report) []bench.Goal {
 	var goals []bench.Goal
 	for _, c := range r.Comparisons {
 		least := goalOrdinary
-		if c.Arm == armPinned {
-			if least = goalPinned; c.Percentage != 0 || c.Nodes >= manyNodes {
-				continue
-			}
+		switch {
+		case c.Arm == armAgain, c.Arm == armPinned && (c.Percentage != 0 || c.Nodes >= manyNodes):
+			continue
+		case c.Arm == armPinned:
+			least = goalPinned
 		}
-		goal := fmt.Sprintf("%s: %s >= %.2f × without, %s", c.Arm, c.Metric, least, scenario{c.Nodes, c.Percentage})
+		without := "without"
+		if r.Setup.SideBySide {
+			without = "without side by side"
+		}
+		goal := fmt.Sprintf("%s: %s >= %.2f × %s, %s", c.Arm, c.Metric, least, without, scenario{c.Nodes, c.Percentage})
 		goals = append(goals, judged(r.Setup, goal, c.Repetitions, c.Ratio, func(ratio load.Ratio) bool { return ratio.Low >= least }))
 	}
 	for _, s := range scenariosOf(r.Runs) {
-		if runs := runsOf(r.Runs, s, armPinned); len(runs) > 0 && s.percentage == 0 && s.nodes >= manyNodes {
+		if runs := runsOf(r.Runs, s, armPinned, armOff); len(runs) > 0 && s.percentage == 0 && s.nodes >= manyNodes {
 			goal := fmt.Sprintf("%s: CPU of the scheduler <= %.0f ms a pod, %s", armPinned, goalMillis, s)
 			goals = append(goals, judged(r.Setup, goal, len(runs), millisPerPod(runs), func(ms load.Ratio) bool { return ms.High <= goalMillis }))
 		}
@@ -157,10 +166,14 @@ func millisPerPod(runs []Run) *load.Ratio {
 func writeTable(w io.Writer, r *Report) error {
 	p := bench.NewPrinter(w)
 	p.Line("%s", r.Machine.Line())
-	p.Line("load: %d pods of %d CPUs a run, nodes of 256 CPUs, %d repetitions, arms interleaved, client QPS and burst %d, agents renew Leases every %d s",
-		r.Setup.Pods, r.Setup.PodCPUs, r.Setup.Repetitions, r.Setup.QPS, r.Setup.LeaseSeconds)
+	arms, header := "interleaved", []string{"NODES", "PERCENTAGE", "ARM", "RUNS", "PODS/S", "MS CPU/POD", "PEAK MIB"}
+	if r.Setup.SideBySide {
+		arms, header[2] = "side by side, each with its own scheduler and pods", "ARM AND ARM SIDE BY SIDE"
+	}
+	p.Line("load: %d pods of %d CPUs a run, nodes of 256 CPUs, %d repetitions, arms %s, client QPS and burst %d, agents renew Leases every %d s",
+		r.Setup.Pods, r.Setup.PodCPUs, r.Setup.Repetitions, arms, r.Setup.QPS, r.Setup.LeaseSeconds)
 	p.Line("")
-	p.Table([]string{"NODES", "PERCENTAGE", "ARM", "RUNS", "PODS/S", "MS CPU/POD", "PEAK MIB"}, scheduleRows(r.Runs))
+	p.Table(header, scheduleRows(r.Runs))
 	p.Line("")
 	rows := make([][]string, 0, len(r.Comparisons))
 	for _, c := range r.Comparisons {
@@ -183,28 +196,40 @@ func percentage(n int) string {
 	return strconv.Itoa(n)
 }
 
-// scheduleRows returns the totals of each arm over all repetitions.
+// scheduleRows returns the totals of each arm over all repetitions. Arms side by side have a row of each below the other.
 func scheduleRows(runs []Run) [][]string {
 	var rows [][]string
 	for _, s := range scenariosOf(runs) {
-		for _, arm := range bench.ScheduleArms() {
-			var pods int
-			var elapsed, cpu, peak float64
-			list := runsOf(runs, s, arm)
-			for _, r := range list {
-				pods += r.Pods
-				elapsed += r.Seconds
-				cpu += r.CPUSeconds
-				peak = max(peak, r.PeakMiB)
-			}
-			if pods == 0 {
+		for _, arm := range allArms() {
+			list := runsOf(runs, s, arm, armOff)
+			if len(list) == 0 {
 				continue
 			}
-			rows = append(rows, []string{
-				strconv.Itoa(s.nodes), percentage(s.percentage), arm, strconv.Itoa(len(list)),
-				fmt.Sprintf("%.1f", float64(pods)/elapsed), fmt.Sprintf("%.3f", 1000*cpu/float64(pods)), fmt.Sprintf("%.0f", peak),
-			})
+			rows = append(rows, scheduleRow(s, list))
+			if list[0].Beside != "" {
+				rows = append(rows, scheduleRow(s, runsOf(runs, s, armOff, arm)))
+			}
 		}
 	}
 	return rows
+}
+
+// scheduleRow returns the totals of the runs of an arm.
+func scheduleRow(s scenario, runs []Run) []string {
+	var pods int
+	var elapsed, cpu, peak float64
+	for _, r := range runs {
+		pods += r.Pods
+		elapsed += r.Seconds
+		cpu += r.CPUSeconds
+		peak = max(peak, r.PeakMiB)
+	}
+	arm := runs[0].Arm
+	if beside := runs[0].Beside; beside != "" {
+		arm += " | " + beside
+	}
+	return []string{
+		strconv.Itoa(s.nodes), percentage(s.percentage), arm, strconv.Itoa(len(runs)),
+		fmt.Sprintf("%.1f", float64(pods)/elapsed), fmt.Sprintf("%.3f", 1000*cpu/float64(pods)), fmt.Sprintf("%.0f", peak),
+	}
 }

@@ -38,11 +38,13 @@ type Report struct {
 
 // Setup describes the load and the repetitions.
 type Setup struct {
-	Arms        []string `json:"arms"`
-	Pods        int      `json:"pods"`
-	PodCPUs     int      `json:"podCPUs"`
-	Repetitions int      `json:"repetitions"`
-	QPS         int      `json:"clientQPS"`
+	Arms []string `json:"arms"`
+	// SideBySide reports that each other arm ran at the same time as the arm without Berth.
+	SideBySide  bool `json:"sideBySide,omitempty"`
+	Pods        int  `json:"pods"`
+	PodCPUs     int  `json:"podCPUs"`
+	Repetitions int  `json:"repetitions"`
+	QPS         int  `json:"clientQPS"`
 	// LeaseSeconds is the time between two renewals of one agent's Lease.
 	LeaseSeconds int  `json:"leaseSeconds"`
 	Quick        bool `json:"quick"`
@@ -54,17 +56,20 @@ type Run struct {
 	Percentage int    `json:"percentageOfNodesToScore"`
 	Repetition int    `json:"repetition"`
 	Arm        string `json:"arm"`
-	// Place is the place of the arm in the order of its repetition, from 0.
+	// Beside is the arm that ran side by side with this one; it is empty without one.
+	Beside string `json:"sideBySideWith,omitempty"`
+	// Place is the place of the arm, or of the two arms side by side, in the order of its repetition, from 0.
 	Place int `json:"place"`
 	// Pods is the number of pods bound in Seconds, during which the scheduler used CPUSeconds. It excludes the first
-	// tenth of the pods, which warm the scheduler's caches.
+	// tenth of the pods, which warm the scheduler's caches. Side by side, it excludes all pods of the time in which the
+	// other arm was not warm yet or had no pods left.
 	Pods       int     `json:"pods"`
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// PeakMiB is the scheduler's peak resident memory.
 	PeakMiB float64 `json:"peakMiB"`
 	// Reopened counts watches of this program that ended early and were continued. They indicate a machine that is
-	// short of CPU.
+	// short of CPU. Side by side, only the run whose scheduler started first has them.
 	Reopened int `json:"watchesReopened"`
 }
 
@@ -83,9 +88,39 @@ type Ratio struct {
 
 // arms returns the arms to run, in the order of the table.
 func (o measurement) arms() []string {
-	return slices.DeleteFunc(bench.ScheduleArms(), func(arm string) bool {
+	arms := bench.ScheduleArms()
+	if o.SideBySide {
+		arms = bench.SideBySideArms()
+	}
+	arms = slices.DeleteFunc(arms, func(arm string) bool {
 		return len(o.Arms) > 0 && !slices.Contains(o.Arms, arm)
 	})
+	if o.SideBySide {
+		arms = append(arms, armAgain)
+	}
+	return arms
+}
+
+// turnArms returns the arms that have a turn in each repetition. Side by side, the arm without Berth runs in all turns.
+func (o measurement) turnArms() []string {
+	return slices.DeleteFunc(o.arms(), func(arm string) bool { return o.SideBySide && arm == armOff })
+}
+
+// turn returns the arms that run at the same time in the turn of an arm, in the order of their start. This order
+// alternates between repetitions.
+func (o measurement) turn(arm string, percentage, repetition int) []scheduleArm {
+	one := scheduleArm{name: arm, percentage: percentage, pods: o.Pods}
+	if !o.SideBySide {
+		return []scheduleArm{one}
+	}
+	off := one
+	off.name = armOff
+	both := []scheduleArm{off, one}
+	if repetition%2 == 1 {
+		slices.Reverse(both)
+	}
+	both[0].side, both[1].side = sideOne, sideTwo
+	return both
 }
 
 // scheduleOrder returns the order of the arms in a repetition: a row of a Latin square. In n repetitions of n arms each
@@ -122,7 +157,7 @@ func (o measurement) run(ctx context.Context) (_ *Report, err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	r := &Report{Machine: o.Machine, Setup: Setup{
-		Arms: o.arms(), Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS,
+		Arms: o.arms(), SideBySide: o.SideBySide, Pods: o.Pods, PodCPUs: podCPUs, Repetitions: o.Repetitions, QPS: scheduleQPS,
 		LeaseSeconds: int(apiclient.LeaseRenewed.Seconds()), Quick: o.Quick,
 	}}
 	for _, nodes := range o.Nodes {
@@ -151,7 +186,11 @@ func (o measurement) conclude(r *Report) {
 
 // runs returns the total number of runs.
 func (o measurement) runs() int {
-	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * len(o.arms())
+	each := len(o.turnArms())
+	if o.SideBySide {
+		each *= 2
+	}
+	return len(o.Nodes) * len(o.Percentages) * o.Repetitions * each
 }
 
 // cluster measures one cluster size. With an error it returns the finished runs.
@@ -191,14 +230,16 @@ func (o measurement) turns(ctx context.Context, c *cluster) (runs []Run, err err
 	}
 	for _, percentage := range o.Percentages {
 		for repetition := range o.Repetitions {
-			for place, arm := range scheduleOrder(o.arms(), repetition) {
+			for place, arm := range scheduleOrder(o.turnArms(), repetition) {
 				o.Progress(fmt.Sprintf("%d nodes, percentage %d, repetition %d of %d, %s", nodes, percentage, repetition+1, o.Repetitions, arm))
-				run, err := c.run(ctx, scheduleArm{name: arm, percentage: percentage, pods: o.Pods})
+				turn, err := c.run(ctx, o.turn(arm, percentage, repetition)...)
 				if err != nil {
 					return runs, fmt.Errorf("arm %s: %w", arm, err)
 				}
-				run.Nodes, run.Repetition, run.Place = nodes, repetition, place
-				runs = append(runs, run)
+				for _, run := range turn {
+					run.Nodes, run.Repetition, run.Place = nodes, repetition, place
+					runs = append(runs, run)
+				}
 			}
 		}
 	}
@@ -241,10 +282,10 @@ func (o measurement) notes(runs []Run) []string {
 }
 
 func (o measurement) writeRuns(runs []Run) error {
-	rows := [][]string{{"nodes", "percentage", "repetition", "place", "arm", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
+	rows := [][]string{{"nodes", "percentage", "repetition", "place", "arm", "side_by_side_with", "pods", "seconds", "cpu_seconds", "peak_mib", "watches_reopened"}}
 	for _, r := range runs {
 		rows = append(rows, []string{
-			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), strconv.Itoa(r.Place), r.Arm, strconv.Itoa(r.Pods),
+			strconv.Itoa(r.Nodes), strconv.Itoa(r.Percentage), strconv.Itoa(r.Repetition), strconv.Itoa(r.Place), r.Arm, r.Beside, strconv.Itoa(r.Pods),
 			strconv.FormatFloat(r.Seconds, 'f', 6, 64), strconv.FormatFloat(r.CPUSeconds, 'f', 6, 64),
 			strconv.FormatFloat(r.PeakMiB, 'f', 1, 64), strconv.Itoa(r.Reopened),
 		})

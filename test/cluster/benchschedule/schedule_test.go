@@ -238,7 +238,7 @@ func TestScheduleArms(t *testing.T) {
 			t.Errorf("%s: labels and annotations (-want +got):\n%s", test.arm, diff)
 		}
 	}
-	hiding := hidingPod()
+	hiding := scheduleArm{name: armHiding}.hidingPod()
 	wants := hiding.Spec.Containers[0].Resources
 	if wants.Requests.Cpu().Value() != 1 || wants.Limits.Cpu().Value() != 4 || hiding.Annotations["cpuset-scheduler"] != "true" {
 		t.Errorf("the hiding pod has %+v, %v", wants, hiding.Annotations)
@@ -260,4 +260,118 @@ func TestScheduleConfig(t *testing.T) {
 	}
 	golden(t, "scheduler-off.yaml", off)
 	golden(t, "scheduler-on.yaml", on)
+}
+
+// TestScheduleSideBySide: each repetition has each chosen arm once beside the arm without Berth, in turns, and a second
+// arm without Berth. The sides follow the order of the start, which alternates.
+func TestScheduleSideBySide(t *testing.T) {
+	o := measurement{
+		SideBySide: true, Pods: 100, Nodes: []int{1000}, Percentages: []int{0}, Arms: []string{armOff, armLabelled, armOrdinary},
+		Options: bench.Options{Repetitions: 6},
+	}
+	if diff := cmp.Diff([]string{armOff, armOrdinary, armLabelled, armAgain}, o.arms()); diff != "" {
+		t.Errorf("arms (-want +got):\n%s", diff)
+	}
+	if all := (measurement{SideBySide: true}).turnArms(); !cmp.Equal(all, []string{armOrdinary, armHiding, armLabelled, armAgain}) {
+		t.Errorf("arms that have a turn without a choice: %q", all)
+	}
+	places, first, runs := map[string]int{}, map[string]int{}, 0
+	for repetition := range o.Repetitions {
+		for place, arm := range scheduleOrder(o.turnArms(), repetition) {
+			turn := o.turn(arm, 7, repetition)
+			runs += len(turn)
+			places[fmt.Sprint(place, arm)]++
+			if turn[0].name == armOff {
+				first[arm]++
+			}
+			want := []scheduleArm{{armOff, 7, 100, sideOne}, {arm, 7, 100, sideTwo}}
+			if repetition%2 == 1 {
+				want = []scheduleArm{{arm, 7, 100, sideOne}, {armOff, 7, 100, sideTwo}}
+			}
+			if diff := cmp.Diff(want, turn, cmp.AllowUnexported(scheduleArm{})); diff != "" {
+				t.Errorf("repetition %d, %s (-want +got):\n%s", repetition, arm, diff)
+			}
+		}
+	}
+	if len(places) != 9 || runs != o.runs() {
+		t.Errorf("places %v, %d runs, want %d", places, runs, o.runs())
+	}
+	if diff := cmp.Diff(map[string]int{armOrdinary: 3, armLabelled: 3, armAgain: 3}, first); diff != "" {
+		t.Errorf("without Berth starts first (-want +got):\n%s", diff)
+	}
+	if alone := (measurement{Pods: 100}).turn(armPinned, 0, 1); len(alone) != 1 || alone[0].side != "" {
+		t.Errorf("an arm alone: %+v", alone)
+	}
+}
+
+// TestScheduleSides checks that two arms at the same time share neither pods nor a profile.
+func TestScheduleSides(t *testing.T) {
+	for side, want := range map[string]string{"": "default-scheduler", sideOne: "default-scheduler-one", sideTwo: "default-scheduler-two"} {
+		a := scheduleArm{name: armHiding, side: side}
+		config, err := a.config("/k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(config, []byte("schedulerName: "+want+"\n")) || !bytes.Contains(config, []byte("schedulerName: berth-scheduler"+side+"\n")) {
+			t.Errorf("side %q: profiles of\n%s", side, config)
+		}
+		if a.namespace() != "bench"+side || a.pod().Spec.SchedulerName != want || a.hidingPod().Spec.SchedulerName != want {
+			t.Errorf("side %q: namespace %s, pods of %s", side, a.namespace(), a.pod().Spec.SchedulerName)
+		}
+	}
+}
+
+// sideBySideReport is a report whose figures are known: labelled pods are 4 % slower than the pods beside them, and the
+// second repetition is slower for both.
+func sideBySideReport() *Report {
+	o := measurement{
+		SideBySide: true, Pods: 10_000, Nodes: []int{1000}, Percentages: []int{0}, Arms: []string{armOff, armOrdinary, armLabelled},
+		Options: bench.Options{Repetitions: 4},
+	}
+	r := &Report{
+		Machine: bench.Machine{Kernel: "6.12.0", CPUs: 2, Berth: "dev", Arch: "amd64"},
+		Setup:   Setup{SideBySide: true, Pods: 10_000, PodCPUs: 4, Repetitions: 4, QPS: 5000, LeaseSeconds: 60},
+	}
+	for repetition := range 4 {
+		for place, arm := range scheduleOrder(o.turnArms(), repetition) {
+			pods := 9000
+			if arm == armLabelled {
+				pods = 8640
+			}
+			both := []Run{{Arm: arm, Beside: armOff, Pods: pods}, {Arm: armOff, Beside: arm, Pods: 9000}}
+			for _, run := range both {
+				run.Nodes, run.Repetition, run.Place, run.PeakMiB = 1000, repetition, place, 150
+				run.Seconds, run.CPUSeconds = 30, 20
+				if repetition == 1 {
+					run.Seconds, run.CPUSeconds = 60, 50
+				}
+				r.Runs = append(r.Runs, run)
+			}
+		}
+	}
+	o.conclude(r)
+	return r
+}
+
+// TestScheduleSideBySideTable checks that only the arms of one turn are compared, so that a slow repetition does not
+// widen the interval, and that the second arm without Berth has no goal.
+func TestScheduleSideBySideTable(t *testing.T) {
+	r := sideBySideReport()
+	if r.Incomplete || len(r.Comparisons) != 6 || len(r.Goals) != 4 {
+		t.Errorf("incomplete %t, %d ratios, %d goals", r.Incomplete, len(r.Comparisons), len(r.Goals))
+	}
+	for _, c := range r.Comparisons {
+		want := 1.0
+		if c.Arm == armLabelled {
+			want = 0.96
+		}
+		if c.Ratio == nil || math.Abs(c.Ratio.Estimate-want) > 1e-9 || c.Ratio.High-c.Ratio.Low > 1e-9 || c.Repetitions != 4 {
+			t.Errorf("%s, %s: %+v from %d pairs, want %g", c.Arm, c.Metric, c.Ratio, c.Repetitions, want)
+		}
+	}
+	var out bytes.Buffer
+	if err := writeTable(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schedule-side-by-side.txt", out.Bytes())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-
-	"github.com/berth-project/berth/test/cluster/controlplane"
 )
 
 const (
@@ -28,17 +27,19 @@ const (
 // boundWatch watches the metadata of bound pods. A bound pod enters this watch as added. The program never decodes whole
 // pods here, because it shares the CPUs with the measured scheduler.
 type boundWatch struct {
-	pods    metadata.ResourceInterface
+	from    metadata.ResourceInterface
 	version string
 	open    watch.Interface
+	// pods counts the pods bound since the watch began, by namespace.
+	pods map[string]int
 	// reopened counts watches that ended early, futile those since the last bound pod; cause is the error of the last.
 	reopened, futile int
 	cause            error
 }
 
-func (c *cluster) watchBound(ctx context.Context, namespace string) (*boundWatch, error) {
-	b := &boundWatch{pods: c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)}
-	now, err := b.pods.List(ctx, metav1.ListOptions{FieldSelector: bound(), Limit: 1})
+func (c *cluster) watchBound(ctx context.Context) (*boundWatch, error) {
+	b := &boundWatch{from: c.metadata.Resource(v1.SchemeGroupVersion.WithResource("pods")), pods: map[string]int{}}
+	now, err := b.from.List(ctx, metav1.ListOptions{FieldSelector: bound(), Limit: 1})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -52,7 +53,7 @@ func bound() string { return fields.OneTermNotEqualSelector("spec.nodeName", "")
 
 // start watches from the last version that the program saw.
 func (b *boundWatch) start(ctx context.Context) (err error) {
-	b.open, err = b.pods.Watch(ctx, metav1.ListOptions{FieldSelector: bound(), ResourceVersion: b.version})
+	b.open, err = b.from.Watch(ctx, metav1.ListOptions{FieldSelector: bound(), ResourceVersion: b.version})
 	if err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
@@ -65,33 +66,45 @@ func (b *boundWatch) stop() {
 	}
 }
 
-// await waits until a number of pods is bound.
-func (b *boundWatch) await(ctx context.Context, scheduler *controlplane.Child, pods int) error {
-	quiet := time.NewTimer(bindLimit)
-	defer quiet.Stop()
-	for pods > 0 {
+// warm reports whether each arm has a tenth of its pods bound.
+func (b *boundWatch) warm(arms []scheduleArm) bool {
+	return !slices.ContainsFunc(arms, func(a scheduleArm) bool { return b.pods[a.namespace()] < max(1, a.pods/warmShare) })
+}
+
+// done reports whether an arm has all its pods bound.
+func (b *boundWatch) done(arms []scheduleArm) bool {
+	return slices.ContainsFunc(arms, func(a scheduleArm) bool { return b.pods[a.namespace()] >= a.pods })
+}
+
+// await waits until enough pods are bound. It checks after each pod.
+func (b *boundWatch) await(ctx context.Context, running schedulers, enough func() bool) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for last := time.Now(); !enough(); {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("bench schedule: %w", ctx.Err())
-		case <-scheduler.Done():
-			return fmt.Errorf("bench schedule: %w", scheduler.Alive())
-		case <-quiet.C:
-			return fmt.Errorf("%w: %d pods not bound, none in %s; see %s", ErrSchedule, pods, bindLimit, scheduler.Log())
+		case <-tick.C:
+			if err := running.alive(); err != nil {
+				return fmt.Errorf("bench schedule: %w", err)
+			}
+			if time.Since(last) > bindLimit {
+				return fmt.Errorf("%w: no pod bound in %s; bound until then: %v; see %s", ErrSchedule, bindLimit, b.pods, running.logs())
+			}
 		case event, open := <-b.open.ResultChan():
 			bound, err := b.take(ctx, event, open)
 			if err != nil {
 				return err
 			}
 			if bound {
-				pods--
-				quiet.Reset(bindLimit)
+				last = time.Now()
 			}
 		}
 	}
 	return nil
 }
 
-// take reports whether an event is a newly bound pod. It continues an ended watch from the last version.
+// take counts a newly bound pod, and reports whether an event is one. It continues an ended watch from the last version.
 func (b *boundWatch) take(ctx context.Context, event watch.Event, open bool) (bound bool, err error) {
 	if open && event.Type != watch.Error {
 		object, err := meta.Accessor(event.Object)
@@ -101,6 +114,7 @@ func (b *boundWatch) take(ctx context.Context, event watch.Event, open bool) (bo
 		b.version = object.GetResourceVersion()
 		if event.Type == watch.Added {
 			b.futile = 0
+			b.pods[object.GetNamespace()]++
 			return true, nil
 		}
 		return false, nil

@@ -21,12 +21,12 @@ func TestBoundWatchGoesOn(t *testing.T) {
 		versions = append(versions, action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion)
 		return true, watch.NewFake(), nil
 	})
-	b := &boundWatch{pods: client.Resource(v1.SchemeGroupVersion.WithResource("pods")).Namespace("bench"), version: "5"}
+	b := &boundWatch{from: client.Resource(v1.SchemeGroupVersion.WithResource("pods")), version: "5", pods: map[string]int{}}
 	if err := b.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	event := func(kind watch.EventType, version string) watch.Event {
-		return watch.Event{Type: kind, Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}}}
+		return watch.Event{Type: kind, Object: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "bench", ResourceVersion: version}}}
 	}
 	failure := watch.Event{Type: watch.Error, Object: &metav1.Status{Message: "too slow"}}
 	for i, c := range []struct {
@@ -43,6 +43,9 @@ func TestBoundWatchGoesOn(t *testing.T) {
 		if err != nil || bound != c.bound {
 			t.Errorf("event %d: bound %v, %v", i, bound, err)
 		}
+	}
+	if b.pods["bench"] != 2 {
+		t.Errorf("counted %v, want two pods of bench", b.pods)
 	}
 	if diff := cmp.Diff([]string{"5", "7", "8"}, versions); diff != "" || b.reopened != 2 {
 		t.Errorf("reopened %d times, from (-want +got):\n%s", b.reopened, diff)
@@ -65,5 +68,28 @@ func TestBoundWatchGoesOn(t *testing.T) {
 	_, err = b.take(t.Context(), failure, true)
 	if !errors.Is(err, ErrSchedule) || b.cause == nil || b.cause.Error() != "too slow" {
 		t.Errorf("got %v, because of %v, want ErrSchedule in the end", err, b.cause)
+	}
+}
+
+// TestBoundWatchCountsSides: two arms are warm when both have a tenth of their pods bound, and done when one has all.
+func TestBoundWatchCountsSides(t *testing.T) {
+	arms := []scheduleArm{{pods: 40, side: sideOne}, {pods: 40, side: sideTwo}}
+	for _, c := range []struct {
+		one, two   int
+		warm, done bool
+	}{
+		{0, 0, false, false},
+		{39, 3, false, false},
+		{3, 39, false, false},
+		{4, 4, true, false},
+		{39, 39, true, false},
+		{40, 4, true, true},
+		{4, 40, true, true},
+		{40, 3, false, true},
+	} {
+		b := &boundWatch{pods: map[string]int{"bench-one": c.one, "bench-two": c.two, "bench": 40}}
+		if b.warm(arms) != c.warm || b.done(arms) != c.done {
+			t.Errorf("%+v: warm %t, done %t", c, b.warm(arms), b.done(arms))
+		}
 	}
 }
