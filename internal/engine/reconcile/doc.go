@@ -25,6 +25,8 @@
 //	kept.go        whether another program wrote a value, and whether Berth may write over it
 //	conflict.go    another writer: its value is overwritten once a minute, then left for
 //	               five, with an Event of HostDrift
+//	overtaken.go   another program wrote between the check and the write: the next check plans
+//	               again, and a second time in a row is a failure
 //	follow.go      a resize: which values are the owner's new original (plan.Writers)
 //	retry.go       a failure: again after 1 s, doubling to 30 s, or to 4 s when a limit is to be restored
 //	restore.go     a value that is not desired any more, or a limit that the kernel refuses

@@ -77,7 +77,7 @@ type progress struct {
 	// due is the latest time of the next check, retry the delay after a failure.
 	due   time.Duration
 	retry Retry
-	// reported is the last reported failure.
+	// reported is the cause of the last reported failure.
 	reported string
 }
 
@@ -85,10 +85,10 @@ type progress struct {
 func (p *progress) rests(due time.Duration) { p.due, p.retry, p.reported = due, Retry{}, "" }
 
 // fails delays the next check. It reports whether people must learn of the failure: only at the second try, since the
-// first try may have come too early, and only once.
-func (p *progress) fails(now time.Duration) (isNew bool) {
-	if p.state == StateFailed && p.reported != p.reason && p.retry.Again() {
-		p.reported, isNew = p.reason, true
+// first try may have come too early, and only once for each cause.
+func (p *progress) fails(now time.Duration, cause string) (isNew bool) {
+	if p.state == StateFailed && p.reported != cause && p.retry.Again() {
+		p.reported, isNew = cause, true
 	}
 	p.retry.Failed(now, LastRetry)
 	p.due = p.retry.At()

@@ -281,7 +281,7 @@ func (r *Reconciler) applied(res apply.Result) {
 	case errors.Is(res.Err, apply.ErrGone):
 		o.unavailable(fmt.Errorf("%w: %w", cgroup.ErrNoGroup, res.Err))
 	case errors.Is(res.Err, apply.ErrChanged):
-		kn.problem, o.dirty = res.Err, true
+		o.overtaken(res)
 	default:
 		kn.problem, kn.refused = res.Err, true
 		if res.Wrote {
@@ -303,6 +303,7 @@ func (r *Reconciler) conclude(o *object) {
 	o.state, o.reason = StateApplied, ""
 	for _, name := range o.desired.knobs() {
 		kn := o.knob(name)
+		awaitsCheck := kn.awaitsCheck()
 		switch {
 		case kn.conflict.Left() != "":
 			if o.state != StateFailed {
@@ -315,6 +316,10 @@ func (r *Reconciler) conclude(o *object) {
 		case errors.Is(kn.problem, apply.ErrDeferred):
 			if o.state != StateFailed {
 				o.state, o.reason, o.deferred = StatePending, kn.problem.Error(), true
+			}
+		case awaitsCheck:
+			if o.state != StateFailed {
+				o.state, o.reason = StatePending, kn.problem.Error()
 			}
 		case o.state != StateFailed: // the first problem is the cause of the others
 			o.state, o.reason, o.failed = StateFailed, kn.problem.Error(), name
@@ -329,22 +334,19 @@ func (r *Reconciler) conclude(o *object) {
 // schedule sets the time of the next check, and reports a new failure.
 func (r *Reconciler) schedule(o *object) {
 	o.deferred = o.deferred && o.state == StatePending
-	if o.deferred { // neither a new failure nor the end of one
+	switch {
+	case o.deferred: // neither a new failure nor the end of one
 		o.due = r.now + firstRetry
-		return
-	}
-	if o.state == StateApplied || o.state == StateConflict {
+	case o.state == StateApplied || o.state == StateConflict:
 		o.rests(r.now + reassert)
 		if o.isWatched(r.now) {
 			o.due = r.now + watchEvery
 		}
-		return
-	}
-	if o.fails(r.now) {
+	case o.fails(r.now, o.cause()):
 		r.reportFailure(o)
 	}
 	if o.dirty { // another writer wrote between the check and the write
-		o.dirty, o.due = false, r.now+firstRetry
+		o.dirty, o.due = o.state == StateApplied, r.now+firstRetry
 	}
 }
 

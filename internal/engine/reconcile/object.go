@@ -54,8 +54,10 @@ type knob struct {
 	settled, lacking bool
 	// refused is true if the last write failed.
 	refused bool
-	problem error
-	fight   fight
+	// overtaken is true if another program wrote between the last check and its write.
+	overtaken bool
+	problem   error
+	fight     fight
 }
 
 func newObject(path string, w wanted) *object {
@@ -75,7 +77,7 @@ func (o *object) take(d wanted) {
 			if w := d[k].Writers; !w.Moves || w != before[k].Writers {
 				kn.conflict = conflictOf(w)
 			}
-			kn.settled, kn.refused = false, false
+			kn.settled, kn.refused, kn.overtaken = false, false, false
 		}
 		if !d.sets(k) {
 			delete(o.knobs, k)

@@ -124,7 +124,7 @@ func (o *single) failed(now time.Duration, err error, report *Report) {
 	if errors.Is(err, apply.ErrGone) {
 		o.state = StatePending
 	}
-	if !o.fails(now) {
+	if !o.fails(now, o.reason) {
 		return
 	}
 	reason := v1alpha1.EventHostDrift
