@@ -282,7 +282,8 @@ func (n *node) others(uid types.UID, count func(*record) bool) placement.Occupan
 }
 
 // beside returns what a pod and the others that count hold, as far as this process knows. Overlaps has the CPUs that the
-// pod shares with another pod. The caller holds mu.
+// pod shares with another pod, and Clash says whether it shares a NUMA node with a pod although one of the two excludes
+// the other there. The caller holds mu.
 func (n *node) beside(uid types.UID, held *placement.Held, count func(*record) bool) placement.Occupancy {
 	o := n.others(uid, count)
 	for _, b := range n.ambiguous {

@@ -60,7 +60,8 @@
 // the remaining CPUs. If that splits containers across NUMA nodes or L3 domains, they choose in the same way among all
 // CPUs of the union's nodes. That second division is used if the containers are then in fewer domains and the nodes
 // stay as good. If containers are still split across L3 domains, each gets the best CPUs of one domain, if there are
-// such domains.
+// such domains. A later division is not used if it has no CPU in a node of Span where the earlier one has
+// some.
 //
 // With DistributeEvenly, an answer in several nodes is divided again among these nodes: core by core, each to the node
 // that has the least so far.
