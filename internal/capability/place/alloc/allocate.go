@@ -1,12 +1,15 @@
 package alloc
 
-import "github.com/berth-project/berth/internal/value/cpuset"
+import (
+	"math/bits"
+
+	"github.com/berth-project/berth/internal/value/cpuset"
+)
 
 // Allocate returns the best CPUs for a pod, or why there are none. It only reads t and r; the answer's slices belong
 // to s until its next use.
-func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
-	a, no := m.find(s, t, r)
-	if no.Code == Placed {
+func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (a Answer, no Refusal) {
+	if no = m.find(s, t, r, &a); no.Code == Placed {
 		s.describe(&a, s.divide(&a))
 	}
 	return a, no
@@ -14,9 +17,8 @@ func (m *Machine) Allocate(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
 
 // Find is Allocate without the CPUs of the containers. For several containers these take about as long as all else, and
 // not every answer is used: Answer.Divide adds them.
-func (m *Machine) Find(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
-	a, no := m.find(s, t, r)
-	if no.Code == Placed {
+func (m *Machine) Find(s *Scratch, t *Taken, r *Request) (a Answer, no Refusal) {
+	if no = m.find(s, t, r, &a); no.Code == Placed {
 		s.describe(&a, s.search.cpus)
 	}
 	return a, no
@@ -34,20 +36,21 @@ func (a *Answer) Divide(s *Scratch) {
 	}
 }
 
-// find finds the CPUs of an answer, and leaves them in s.
-func (m *Machine) find(s *Scratch, t *Taken, r *Request) (Answer, Refusal) {
+// find finds the CPUs of an answer, and leaves them in s. It changes a, which is large, only if there is an answer.
+func (m *Machine) find(s *Scratch, t *Taken, r *Request, a *Answer) Refusal {
 	n, no := m.check(t, r)
 	if no.Code != Placed {
-		return Answer{}, no
+		return no
 	}
 	s.begin(m)
 	for try, more := firstAttempt(r); more; try, more = try.next(r) {
 		if no = s.attempt(t, r, n, try); no.Code == Placed {
 			s.even()
-			return Answer{Exact: !s.search.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart, Dropped: try.dropped, machine: m, request: *r}, no
+			*a = Answer{Exact: !s.search.inexact, Exclusive: try.exclusive, NUMAExclusive: try.apart, Dropped: try.dropped, machine: m, request: *r}
+			return no
 		}
 	}
-	return Answer{}, no
+	return no
 }
 
 // begin prepares the memory for a decision.
@@ -74,10 +77,11 @@ func (m *Machine) check(t *Taken, r *Request) (int, Refusal) {
 			}
 		}
 	}
-	free := k.cpus
-	free.andNot(&t.cpus)
-	free.andNot(&t.withheld)
-	if have := free.size(); have < n {
+	have := 0
+	for i, cpus := range k.cpus {
+		have += bits.OnesCount64(cpus &^ (t.cpus[i] | t.withheld[i]))
+	}
+	if have < n {
 		return 0, Refusal{Code: TooFewCPUs, Want: n, Have: have}
 	}
 	return n, Refusal{}

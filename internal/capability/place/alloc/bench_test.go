@@ -132,6 +132,7 @@ func BenchmarkRefuse512(b *testing.B) {
 		{Wants: wants(64), NUMA: alloc.Restricted, BindStrength: alloc.Required},
 		{Wants: wants(50), Domain: alloc.OneL3ElseNUMA},
 		{Wants: wants(200), Exclusive: alloc.PCPULevel, ExclusiveStrength: alloc.Required},
+		{Wants: wants(200), BindStrength: alloc.Required},
 	} {
 		var s alloc.Scratch
 		_, no := m.Allocate(&s, &states[0], &r)

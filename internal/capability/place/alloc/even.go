@@ -16,6 +16,9 @@ func (s *Scratch) even() {
 
 // spanNodes returns the nodes of Span.
 func (r *Request) spanNodes(m *Machine) (nodes nodeSet) {
+	if r.Span.IsEmpty() {
+		return 0
+	}
 	for i := range m.nodes {
 		if r.Span.Contains(int(m.nodes[i].id)) {
 			nodes.add(i)

@@ -73,28 +73,29 @@ func (m *mask) size() int {
 	return n
 }
 
-// up returns the mask with every member increased by n.
-func (m *mask) up(n int) (up mask) {
-	words, shift := n/wordBits, uint(n)%wordBits
-	for i := words; i < maskWords; i++ {
-		up[i] = m[i-words] << shift
-		if shift > 0 && i > words {
-			up[i] |= m[i-words-1] >> (wordBits - shift)
-		}
+// word returns the members of a word's range increased by n, as members of that word.
+func (m *mask) word(i, n int) (word uint64) {
+	i += n / wordBits
+	shift := uint(n) % wordBits
+	if i < maskWords {
+		word = m[i] >> shift
 	}
-	return up
+	if shift > 0 && i+1 < maskWords {
+		word |= m[i+1] << (wordBits - shift)
+	}
+	return word
 }
 
-// down returns the mask with every member decreased by n.
-func (m *mask) down(n int) (down mask) {
-	words, shift := n/wordBits, uint(n)%wordBits
-	for i := words; i < maskWords; i++ {
-		down[i-words] = m[i] >> shift
-		if shift > 0 && i+1 < maskWords {
-			down[i-words] |= m[i+1] << (wordBits - shift)
-		}
+// addWord adds the members of a word, increased by n. Members beyond the mask are lost.
+func (m *mask) addWord(i, n int, word uint64) {
+	i += n / wordBits
+	shift := uint(n) % wordBits
+	if i < maskWords {
+		m[i] |= word << shift
 	}
-	return down
+	if shift > 0 && i+1 < maskWords {
+		m[i+1] |= word >> (wordBits - shift)
+	}
 }
 
 // nodeSet is a set of NUMA nodes, by index or by position in an order.

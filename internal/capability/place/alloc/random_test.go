@@ -69,7 +69,7 @@ func drawRegular(t *dice, most int) *topology.Topology {
 	}
 	top := s.topology()
 	if t.oneIn(2) {
-		top, _ = shuffle(t, top)
+		top, _ = shuffle(t, top, 0)
 	}
 	for i := range top.Cores {
 		c := &top.Cores[i]

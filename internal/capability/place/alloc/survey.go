@@ -175,34 +175,35 @@ func (e *eligible) surveyCores() {
 
 // addWhole adds the cores of a pattern that are wholly free, and reports whether there are any.
 func (e *eligible) addWhole(p *pattern, free *mask) bool {
-	whole := p.leads
-	for _, off := range p.offsets {
-		in := free.down(off)
-		whole.and(&in)
+	found := false
+	for i, leads := range p.leads {
+		whole := leads
+		for k := 0; k < len(p.offsets) && whole != 0; k++ {
+			whole &= free.word(i, p.offsets[k])
+		}
+		if whole == 0 {
+			continue
+		}
+		found = true
+		e.lead[i] |= whole
+		if len(p.offsets) == 1 {
+			e.ones[i] |= whole
+		}
+		for _, off := range p.offsets {
+			e.cpus.addWord(i, off, whole)
+		}
 	}
-	if whole == (mask{}) {
-		return false
-	}
-	e.lead.or(&whole)
-	if len(p.offsets) == 1 {
-		e.ones.or(&whole)
-	}
-	for _, off := range p.offsets {
-		in := whole.up(off)
-		e.cpus.or(&in)
-	}
-	return true
+	return found
 }
 
 // addFirst adds the lowest free CPU of each core of a pattern.
 func (e *eligible) addFirst(p *pattern, free *mask) {
-	left := p.leads
-	for _, off := range p.offsets {
-		in := free.down(off)
-		in.and(&left)
-		left.andNot(&in)
-		in = in.up(off)
-		e.first.or(&in)
+	for i, left := range p.leads {
+		for k := 0; k < len(p.offsets) && left != 0; k++ {
+			in := free.word(i, p.offsets[k]) & left
+			left &^= in
+			e.first.addWord(i, p.offsets[k], in)
+		}
 	}
 }
 
