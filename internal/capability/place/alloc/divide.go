@@ -102,14 +102,13 @@ func (d *division) second(s *Scratch, r *Request, pool mask, torn tearing) bool 
 	m := s.eligible.m
 	s.p.part(len(m.nodes))
 	d.other = resize(d.other, len(r.Wants))
-	var so tearing
 	for k, i := range d.order {
-		if !d.least(m, r.Wants, k, &pool).plus(so).less(torn) || !d.take(s, r.Wants[i].CPUs, &pool, &d.other[i]) {
+		if !d.canStay(m, r.Wants, k, &pool, torn) || !d.take(s, r.Wants[i].CPUs, &pool, &d.other[i]) {
 			return false
 		}
-		so = so.plus(m.torn(d.other[i : i+1]))
+		torn = torn.minus(m.torn(d.other[i : i+1]))
 	}
-	return so.less(torn)
+	return tearing{}.less(torn)
 }
 
 // take gives a container the best n CPUs of the pool and removes them from the pool. It reports whether the pool
@@ -135,19 +134,19 @@ func (t tearing) less(o tearing) bool {
 	return cmp.Or(cmp.Compare(t.nodes, o.nodes), cmp.Compare(t.l3s, o.l3s)) < 0
 }
 
-func (t tearing) plus(o tearing) tearing { return tearing{t.nodes + o.nodes, t.l3s + o.l3s} }
+func (t tearing) minus(o tearing) tearing { return tearing{t.nodes - o.nodes, t.l3s - o.l3s} }
 
-// least returns a lower bound of tearing for every division of the pool among the containers from position k of the
-// order on: the domains that they need if each is alone on its CPUs.
-func (d *division) least(m *Machine, wants []Want, k int, pool *mask) tearing {
-	size := pool.size()
-	nodes := d.fewest(m.nodeCPUs, wants, k, pool, size)
-	return tearing{nodes, d.fewest(m.l3CPUs, wants, k, pool, size)}
+// canStay reports whether the containers from position k of the order on could split less than torn, if each were alone
+// on the pool.
+func (d *division) canStay(m *Machine, wants []Want, k int, pool *mask, torn tearing) bool {
+	nodes := d.fewest(m.nodeCPUs, wants, k, pool)
+	return nodes < torn.nodes || nodes == torn.nodes && d.fewest(m.l3CPUs, wants, k, pool) < torn.l3s
 }
 
 // fewest returns the least number of domains that these containers are in. The CPUs of the pool that are in no domain
 // need none.
-func (d *division) fewest(domains []sparse, wants []Want, k int, pool *mask, outside int) (sum int) {
+func (d *division) fewest(domains []sparse, wants []Want, k int, pool *mask) (sum int) {
+	outside := pool.size()
 	d.room = d.room[:0]
 	for _, domain := range domains {
 		if in := domain.in(pool); in > 0 {
@@ -168,9 +167,10 @@ func (d *division) fewest(domains []sparse, wants []Want, k int, pool *mask, out
 func (m *Machine) torn(each []cpuset.Set) (t tearing) {
 	for i := range each {
 		cpus := mask(each[i].Words())
-		t.nodes += m.nodesOf(&cpus).size()
-		for _, l3 := range m.l3CPUs {
-			if l3.in(&cpus) > 0 {
+		nodes := m.nodesOf(&cpus)
+		t.nodes += nodes.size()
+		for k := range m.l3s {
+			if node := m.l3s[k].node; (node == none || nodes.has(node)) && m.l3CPUs[k].meets(&cpus) {
 				t.l3s++
 			}
 		}

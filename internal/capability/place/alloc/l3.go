@@ -54,6 +54,7 @@ func (ls *l3Search) begin(nodes []int) key {
 	ls.gather(ls.measure())
 	ls.search.budget -= workCells*len(ls.items) + len(ls.items)*len(ls.items)/8 + len(ls.slots)/4
 	more := ls.fewest()
+	ls.sort()
 	ls.sum()
 	ls.all = ls.base
 	for i := range ls.items {
@@ -219,8 +220,6 @@ func (ls *l3Search) key(more int, t *tally, freeL3, freeSocket int) key {
 // every answer touches all domains of its set: an answer in fewer domains would be better.
 func (ls *l3Search) run(bound key) {
 	start := l3State{tally: ls.base, free: ls.forced.free}
-	ls.sort()
-	ls.sum()
 	ls.chosen = ls.chosen[:0]
 	ls.search.budget -= workItem * len(ls.items)
 	for more := bound.l3s() - len(ls.forced.l3s); more <= len(ls.items); more++ {

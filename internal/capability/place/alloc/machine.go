@@ -92,7 +92,7 @@ func (m *Machine) Pinnable() cpuset.Set { return m.kinds[1].cpus.set() }
 // nodesOf returns the indices of the nodes that the CPUs are in.
 func (m *Machine) nodesOf(cpus *mask) (nodes nodeSet) {
 	for i := range m.nodeCPUs {
-		if m.nodeCPUs[i].in(cpus) > 0 {
+		if m.nodeCPUs[i].meets(cpus) {
 			nodes.add(i)
 		}
 	}

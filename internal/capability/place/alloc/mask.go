@@ -166,6 +166,16 @@ func (s sparse) in(m *mask) int {
 	return n
 }
 
+// meets reports whether there is a common member.
+func (s sparse) meets(m *mask) bool {
+	for _, c := range s {
+		if c.bits&m[c.word] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // lowest returns the lowest common member, or none.
 func (s sparse) lowest(m *mask) int {
 	for _, c := range s {

@@ -29,14 +29,14 @@ func (t *sums) build(most int) {
 	clear(t.rows[len(t.values)*t.width:])
 	for i, v := range slices.Backward(t.values) {
 		t.sorted = insert(t.sorted, v, most)
-		row := t.rows[i*t.width : (i+1)*t.width]
-		sum := 0
+		row, sum := t.rows[i*t.width:(i+1)*t.width], 0
 		row[0] = 0
-		for k := range most {
-			if k < len(t.sorted) {
-				sum += t.sorted[k]
-			}
+		for k, v := range t.sorted {
+			sum += v
 			row[k+1] = sum
+		}
+		for k := len(t.sorted) + 1; k < len(row); k++ {
+			row[k] = sum
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package alloc
 
+import "math/bits"
+
 // tally counts what a group of cores can contribute to an answer.
 type tally struct {
 	// cap is the number of CPUs.
@@ -95,27 +97,32 @@ func (e *eligible) surveyCells() {
 	e.low = grow(e.low, len(m.cells))
 	for i := range m.cells {
 		at := &m.cells[i]
-		t := tally{cores: at.cpus.in(&e.first)}
-		if e.low[i] = none; t.cores > 0 {
-			e.surveyCell(&t, at)
+		e.cells[i], e.low[i] = tally{}, none
+		if at.node == none || e.nodes[at.node] > 0 {
+			e.surveyCell(&e.cells[i], at)
 			e.low[i] = at.cpus.lowest(&e.cpus)
 		}
-		e.cells[i] = t
 	}
 }
 
-// surveyCell completes the tally of a cell.
+// surveyCell counts what a cell can contribute.
 func (e *eligible) surveyCell(t *tally, at *cell) {
-	t.cap, t.good = t.cores, t.cores
-	if !e.p.one {
-		t.cap = at.cpus.in(&e.cpus)
+	lead, part := 0, 0
+	for _, c := range at.cpus {
+		t.cap += bits.OnesCount64(c.bits & e.cpus[c.word])
+		t.cores += bits.OnesCount64(c.bits & e.first[c.word])
+		t.ones += bits.OnesCount64(c.bits & e.ones[c.word])
+		lead += bits.OnesCount64(c.bits & e.lead[c.word])
+		part += bits.OnesCount64(c.bits & e.part[c.word])
+	}
+	t.good, t.parts = t.cap-part, t.cores-lead
+	if e.p.one {
+		t.cap = t.cores
 	}
 	if e.p.bind == SpreadByPCPUs {
+		t.good, t.ones, t.parts = t.cores, 0, 0
 		return
 	}
-	t.good = t.cap - at.cpus.in(&e.part)
-	t.ones = at.cpus.in(&e.ones)
-	t.parts = t.cores - at.cpus.in(&e.lead)
 	if e.p.kind.wide > 2 && t.parts > 0 && e.fast {
 		e.surveyShares(t, at)
 	}
@@ -156,12 +163,9 @@ func (e *eligible) surveyCores() {
 		if p.whole && !fills(threads, p.kind.threads) {
 			continue
 		}
-		if e.addWhole(pattern, &free) {
+		if e.addCores(pattern, &free) {
 			e.mixed = e.mixed || size != 0 && size != threads
 			size = threads
-		}
-		if !p.clean {
-			e.addFirst(pattern, &free)
 		}
 	}
 	if p.clean {
@@ -173,13 +177,17 @@ func (e *eligible) surveyCores() {
 	e.cpus = free
 }
 
-// addWhole adds the cores of a pattern that are wholly free, and reports whether there are any.
-func (e *eligible) addWhole(p *pattern, free *mask) bool {
+// addCores adds the cores of a pattern, and reports whether any is wholly free.
+func (e *eligible) addCores(p *pattern, free *mask) bool {
 	found := false
 	for i, leads := range p.leads {
-		whole := leads
-		for k := 0; k < len(p.offsets) && whole != 0; k++ {
-			whole &= free.word(i, p.offsets[k])
+		whole, left := leads, leads
+		for k := 0; k < len(p.offsets) && whole|left != 0; k++ {
+			in := free.word(i, p.offsets[k])
+			whole &= in
+			in &= left
+			left &^= in
+			e.first.addWord(i, p.offsets[k], in)
 		}
 		if whole == 0 {
 			continue
@@ -196,17 +204,6 @@ func (e *eligible) addWhole(p *pattern, free *mask) bool {
 	return found
 }
 
-// addFirst adds the lowest free CPU of each core of a pattern.
-func (e *eligible) addFirst(p *pattern, free *mask) {
-	for i, left := range p.leads {
-		for k := 0; k < len(p.offsets) && left != 0; k++ {
-			in := free.word(i, p.offsets[k]) & left
-			left &^= in
-			e.first.addWord(i, p.offsets[k], in)
-		}
-	}
-}
-
 // fills reports whether whole cores of n threads, combined with other cores for which fills is true, can add up to
 // every multiple of threads within their total. A sum that fits then needs no search. A core with, for example, 3 of 4
 // threads online does not qualify.
@@ -218,6 +215,17 @@ func fills(n, threads int) bool {
 func (e *eligible) frees() {
 	m, free := e.m, &e.p.free
 	e.freeNodes = counts(e.freeNodes, m.nodeCPUs, free)
-	e.freeL3s = counts(e.freeL3s, m.l3CPUs, free)
-	e.freeSockets = append(counts(e.freeSockets, m.socketCPUs[:len(m.sockets)-1], free), 0)
+	e.freeL3s, e.freeSockets = resize(e.freeL3s, len(m.l3s)), resize(e.freeSockets, len(m.sockets))
+	for i := range m.cells {
+		at := &m.cells[i]
+		if at.node != none && e.freeNodes[at.node] == 0 {
+			continue
+		}
+		n := at.cpus.in(free)
+		e.freeSockets[at.socket] += n
+		if at.l3 != none {
+			e.freeL3s[at.l3] += n
+		}
+	}
+	e.freeSockets[len(m.sockets)-1] = 0 // no socket
 }
