@@ -184,7 +184,7 @@ func kept(answer alloc.Answer) alloc.Answer {
 func (n *Node) decision(o *Occupancy, a *Ask, r *alloc.Request, answer *alloc.Answer) Decision {
 	d := Decision{Answer: kept(*answer), Bind: r.Bind, Strategy: r.Strategy, machine: n.Machine}
 	t := n.Machine.Topology()
-	b := binder{node: *n, others: o, pod: &a.Pod}
+	b := n.binder(o, &a.Pod)
 	for i, cpus := range d.Answer.Each {
 		nodes := b.bind(needOf(&a.Pod, i), nodesOf(t, cpus))
 		if i == 0 {

@@ -106,8 +106,16 @@ type binder struct {
 	node   Node
 	others *Occupancy
 	pod    *workload.Pinning
+	// local has the local nodes, and localBytes their memory.
+	local      nodeMask
+	localBytes int64
 	// own are the pod's containers that are bound.
 	own []bound
+}
+
+func (n *Node) binder(o *Occupancy, p *workload.Pinning) binder {
+	local := localNodes(n.Machine.Topology())
+	return binder{node: *n, others: o, pod: p, local: local, localBytes: bindable(n.Machine.Topology(), local, 0)}
 }
 
 // bind returns the nodes that a container is bound to, or 0 if it may use all memory. A container may use all memory if
@@ -144,11 +152,8 @@ func (b *binder) room(wanted bound) int64 {
 		}
 	}
 	has := bindable(t, wanted.nodes, wanted.kind)
-	if anywhere > 0 && wanted.kind == 0 {
-		local := localNodes(t)
-		if all := bindable(t, local, 0); all > 0 {
-			anywhere = int64(float64(anywhere) * (float64(bindable(t, wanted.nodes&local, 0)) / float64(all)))
-		}
+	if anywhere > 0 && wanted.kind == 0 && b.localBytes > 0 {
+		anywhere = int64(float64(anywhere) * (float64(bindable(t, wanted.nodes&b.local, 0)) / float64(b.localBytes)))
 	}
 	return has - sum - max(anywhere, 0)
 }
@@ -179,7 +184,7 @@ func (n *Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 	for i := range a.Request.Wants {
 		all.add(needOf(&a.Pod, i))
 	}
-	b := binder{node: *n, others: o, pod: &a.Pod}
+	b := n.binder(o, &a.Pod)
 	var amounts []alloc.Amount
 	for wanted := range all.bounds(0) {
 		amount := alloc.Amount{Want: wanted.bytes, Free: make([]int64, len(t.Nodes))}
@@ -198,7 +203,7 @@ func (n *Node) memoryAmounts(o *Occupancy, a *Ask) []alloc.Amount {
 // Decide would bind with these nodes.
 func (n *Node) Narrow(o *Occupancy, p *workload.Pinning, mems map[string]cpuset.Set) map[string]cpuset.Set {
 	t := n.Machine.Topology()
-	b := binder{node: *n, others: o, pod: p}
+	b := n.binder(o, p)
 	narrow := make(map[string]cpuset.Set, len(mems))
 	var shared nodeMask
 	for i, c := range p.Pinned {
