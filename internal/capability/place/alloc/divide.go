@@ -103,7 +103,7 @@ func (d *division) second(s *Scratch, r *Request, pool mask, torn tearing) bool 
 	s.p.part(len(m.nodes))
 	d.other = resize(d.other, len(r.Wants))
 	for k, i := range d.order {
-		if !d.canStay(m, r.Wants, k, &pool, torn) || !d.take(s, r.Wants[i].CPUs, &pool, &d.other[i]) {
+		if !d.mayBeat(m, r.Wants, k, &pool, torn) || !d.take(s, r.Wants[i].CPUs, &pool, &d.other[i]) {
 			return false
 		}
 		torn = torn.minus(m.torn(d.other[i : i+1]))
@@ -136,9 +136,9 @@ func (t tearing) less(o tearing) bool {
 
 func (t tearing) minus(o tearing) tearing { return tearing{t.nodes - o.nodes, t.l3s - o.l3s} }
 
-// canStay reports whether the containers from position k of the order on could split less than torn, if each were alone
-// on the pool.
-func (d *division) canStay(m *Machine, wants []Want, k int, pool *mask, torn tearing) bool {
+// mayBeat reports whether the containers from position k of the order on are split less than torn if each is alone on
+// the pool. If they are not, no division of the pool among them is better.
+func (d *division) mayBeat(m *Machine, wants []Want, k int, pool *mask, torn tearing) bool {
 	nodes := d.fewest(m.nodeCPUs, wants, k, pool)
 	return nodes < torn.nodes || nodes == torn.nodes && d.fewest(m.l3CPUs, wants, k, pool) < torn.l3s
 }
