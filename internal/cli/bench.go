@@ -290,13 +290,17 @@ func withPlace(cmd *cobra.Command, g *globals, f placed) (err error) {
 	return f(root, home, machine)
 }
 
-// measure runs a measurement of a command bench, and prints its report.
+// measure runs a measurement of a command bench, and prints its report. A report that comes with an error is printed
+// too.
 func measure[O, R any](cmd *cobra.Command, format string, o O, run func(context.Context, O) (*R, error), table func(io.Writer, *R) error) error {
 	report, err := run(cmd.Context(), o)
 	if err != nil {
-		return fmt.Errorf("bench %s: %w", cmd.Name(), err)
+		err = fmt.Errorf("bench %s: %w", cmd.Name(), err)
 	}
-	return show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return table(w, report) })
+	if report == nil {
+		return err
+	}
+	return errors.Join(err, show(cmd.OutOrStdout(), format, report, func(w io.Writer) error { return table(w, report) }))
 }
 
 // unsupported marks the error of a missing privilege or kernel feature.

@@ -1,7 +1,13 @@
 package cli
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-project/berth/internal/proof/bench"
@@ -35,6 +41,33 @@ func TestBurstAbusers(t *testing.T) {
 		}
 		if !c.refused && !slices.Equal(o.Abuse.Abusers, c.want) {
 			t.Errorf("%q: abusers %q, want %q", c.args, o.Abuse.Abusers, c.want)
+		}
+	}
+}
+
+// TestMeasureWithError: a report that comes with an error is printed, and the command still fails.
+func TestMeasureWithError(t *testing.T) {
+	table := func(w io.Writer, report *string) error {
+		_, err := fmt.Fprintln(w, *report)
+		return err
+	}
+	for name, c := range map[string]struct {
+		report *string
+		failed error
+		want   string
+	}{
+		"no report": {nil, bench.ErrNotRaised, ""},
+		"both":      {new("three of four"), bench.ErrNotSpent, "three of four\n"},
+		"no error":  {new("four of four"), nil, "four of four\n"},
+	} {
+		var out bytes.Buffer
+		cmd := newLoadHold()
+		cmd.SetContext(t.Context())
+		cmd.SetOut(&out)
+		run := func(context.Context, int) (*string, error) { return c.report, c.failed }
+		err := measure(cmd, "table", 1, run, table)
+		if !errors.Is(err, c.failed) || err != nil && !strings.HasPrefix(err.Error(), "bench ") || out.String() != c.want {
+			t.Errorf("%s: %q, %v", name, out.String(), err)
 		}
 	}
 }

@@ -30,8 +30,11 @@ type AbuseOptions struct {
 // spendTimeout bounds how long the credit may last.
 const spendTimeout = 3 * time.Minute
 
+// aloneAtMost bounds how long an abuser runs under the limit alone.
+const aloneAtMost = time.Minute
+
 // runAbuse runs each abuser in turn under the agent and measures its mean use after its credit is spent: from the
-// moment the quota is first back at the limit.
+// moment the quota is first back at the limit. Then it runs the same abuser under the limit alone.
 func runAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(string)) ([]Abuse, error) {
 	if o.Measure <= 0 {
 		return nil, nil
@@ -40,19 +43,76 @@ func runAbuse(ctx context.Context, place Place, o AbuseOptions, progress func(st
 	if err != nil {
 		return nil, err
 	}
-	var results []Abuse
+	return o.each(func(a abuser) (Abuse, error) {
+		progress(fmt.Sprintf("abuser %s", a.name))
+		result, err := o.run(ctx, place, a, calls)
+		if err != nil {
+			return Abuse{}, err
+		}
+		progress(fmt.Sprintf("abuser %s, limit alone", a.name))
+		result.Alone, err = o.alone(ctx, place, a)
+		return result, err
+	})
+}
+
+// each runs the named abusers in turn. An abuser whose quota the agent did not raise, or whose credit is not spent, has
+// no result: the others run nevertheless, and the error says why it has none. Any other error ends the run.
+func (o AbuseOptions) each(run func(abuser) (Abuse, error)) (results []Abuse, err error) {
 	for _, a := range allAbusers() {
 		if !slices.Contains(o.Abusers, a.name) {
 			continue
 		}
-		progress(fmt.Sprintf("abuser %s", a.name))
-		result, err := o.run(ctx, place, a, calls)
-		if err != nil {
-			return nil, fmt.Errorf("abuser %s: %w", a.name, err)
+		result, failed := run(a)
+		if failed == nil {
+			results = append(results, result)
+			continue
 		}
-		results = append(results, result)
+		err = errors.Join(err, fmt.Errorf("abuser %s: %w", a.name, failed))
+		if !isIdle(failed) {
+			return nil, err
+		}
 	}
-	return results, nil
+	return results, err
+}
+
+// missing returns the named abusers that have no result.
+func (o AbuseOptions) missing(results []Abuse) []string {
+	if o.Measure <= 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(o.Abusers), func(name string) bool {
+		return slices.ContainsFunc(results, func(a Abuse) bool { return a.Mode == name })
+	})
+}
+
+// isIdle reports whether an abuser has no result because it got less CPU time than it needs.
+func isIdle(err error) bool {
+	return (errors.Is(err, ErrNotSpent) || errors.Is(err, ErrNotRaised)) && !errors.Is(err, context.Canceled)
+}
+
+// alone runs an abuser under its limit, without an agent: what the kernel's throttling lets through by itself. It
+// returns nil for an abuser that burns only while its quota is raised.
+func (o AbuseOptions) alone(ctx context.Context, place Place, a abuser) (alone *AbuseAlone, err error) {
+	if a.mode == load.WhileRaised {
+		return nil, nil
+	}
+	stage, err := OpenStage(place, "alone-"+a.name, o.Limit.Quota(Period), "hold")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stage.Kill()) }()
+	facts, err := o.facts(stage)
+	if err != nil {
+		return nil, err
+	}
+	a, _ = a.credited(o.CreditSeconds, facts) // the same rhythm
+	o.Measure = min(o.Measure, aloneAtMost)
+	result := Abuse{}
+	err = o.burn(ctx, stage, a, &result, func(context.Context, *Stage, *Child) error { return nil })
+	return &AbuseAlone{
+		Seconds: result.Seconds, MeanCPUs: result.MeanCPUs, OverLimit: result.OverLimit,
+		ExcessSeconds: result.ExcessSeconds, Looks: result.Looks,
+	}, err
 }
 
 func (o AbuseOptions) run(ctx context.Context, place Place, a abuser, calls load.CallTimes) (result Abuse, err error) {
@@ -75,8 +135,9 @@ func (o AbuseOptions) run(ctx context.Context, place Place, a abuser, calls load
 	defer func() { err = errors.Join(err, agent.Stop()) }()
 	result = Abuse{
 		Mode: a.name, LimitCPUs: float64(o.Limit), CreditSeconds: float64(policy(burst.PeriodSeconds).Capacity(facts.Limit())),
+		Threshold: place.Threshold,
 	}
-	if err := o.burn(ctx, stage, a, &result); err != nil {
+	if err := o.burn(ctx, stage, a, &result, o.awaitSpent); err != nil {
 		return Abuse{}, err
 	}
 	if facts, err = o.facts(stage); err != nil { // with the burst that the agent wrote
@@ -89,8 +150,11 @@ func (o AbuseOptions) run(ctx context.Context, place Place, a abuser, calls load
 	return result, err
 }
 
-// burn runs the abuser in the stage's group and measures it.
-func (o AbuseOptions) burn(ctx context.Context, stage *Stage, a abuser, result *Abuse) (err error) {
+// awaits waits until an abuser in a stage is to be measured.
+type awaits func(context.Context, *Stage, *Child) error
+
+// burn runs the abuser in the stage's group, and measures it once ready returns.
+func (o AbuseOptions) burn(ctx context.Context, stage *Stage, a abuser, result *Abuse, ready awaits) (err error) {
 	windows, err := watchWindows(ctx, stage.place, stage.Path(), o.Limit)
 	if err != nil {
 		return err
@@ -108,15 +172,15 @@ func (o AbuseOptions) burn(ctx context.Context, stage *Stage, a abuser, result *
 	if err := stage.Group().Attach(burner.PID()); err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
+	begin := time.Now()
+	if err := ready(ctx, stage, burner); err != nil {
+		return err
+	}
+	result.SpentSeconds = time.Since(begin).Seconds()
 	return o.measure(ctx, stage, burner, result)
 }
 
 func (o AbuseOptions) measure(ctx context.Context, stage *Stage, burner *Child, result *Abuse) error {
-	begin := time.Now()
-	if err := o.awaitSpent(ctx, stage, burner); err != nil {
-		return err
-	}
-	result.SpentSeconds = time.Since(begin).Seconds()
 	before, err := stage.Counters()
 	if err != nil {
 		return err

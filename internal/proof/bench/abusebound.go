@@ -18,6 +18,8 @@ import (
 const (
 	leastLooks   = 100_000
 	leastStrikes = 50
+	// guardOff is the sharePoolThresholdPercent without a node guard, which lowers quotas that the credit would pay for.
+	guardOff = 100
 )
 
 // AbuseBound is the bound of the burst law for an abuser, and what it depends on. It is null where the agent did not say
@@ -89,7 +91,8 @@ func (o AbuseOptions) callTimes(ctx context.Context, place Place) (load.CallTime
 	return times, nil
 }
 
-// boundGoal judges the use over all windows. One window above the bound is enough for a miss.
+// boundGoal judges the use over all windows. One window above the bound is enough for a miss. There is no verdict while
+// the node guard lowers quotas: a fall to the limit then need not be a strike.
 func boundGoal(a Abuse) Goal {
 	goal := fmt.Sprintf("use of the abuser (%s) over any window <= the bound", a.Mode)
 	if a.Bound == nil {
@@ -97,6 +100,8 @@ func boundGoal(a Abuse) Goal {
 	}
 	measured := fmt.Sprintf("%.3f of %.3f s", a.ExcessSeconds, a.Bound.Seconds)
 	switch {
+	case a.Threshold != guardOff:
+		return Goal{goal, fmt.Sprintf("%s; the node guard was on: --share-pool-threshold %d wanted", measured, guardOff), Open}
 	case a.ExcessSeconds > a.Bound.Seconds:
 		return Goal{goal, measured, Missed}
 	case a.Strikes < leastStrikes:
@@ -109,15 +114,18 @@ func boundGoal(a Abuse) Goal {
 
 // boundHeader is the header of boundRows.
 func boundHeader() []string {
-	return []string{"ABUSER", "OVER ANY WINDOW", "CREDIT", "BOUND", "WITHOUT X", "S", "X", "SAMPLES", "STRIKES"}
+	return []string{"ABUSER", "OVER ANY WINDOW", "LIMIT ALONE", "CREDIT", "BOUND", "WITHOUT X", "S", "X", "SAMPLES", "STRIKES"}
 }
 
-// boundRows say by how much each abuser exceeded its limit, by how much it may, and whether it would be within the bound
-// without X.
+// boundRows say by how much each abuser exceeded its limit, with Berth and with the limit alone, by how much it may, and
+// whether it would be within the bound without X.
 func boundRows(abusers []Abuse) [][]string {
 	rows := make([][]string, 0, len(abusers))
 	for _, a := range abusers {
-		bound, without, late, kernelMode := NotAvailable, NotAvailable, NotAvailable, NotAvailable
+		alone, bound, without, late, kernelMode := NotAvailable, NotAvailable, NotAvailable, NotAvailable, NotAvailable
+		if a.Alone != nil {
+			alone = fmt.Sprintf("%.3f s", a.Alone.ExcessSeconds)
+		}
 		if b := a.Bound; b != nil {
 			holds := "holds"
 			if a.ExcessSeconds > b.WithoutKernelMode {
@@ -127,7 +135,7 @@ func boundRows(abusers []Abuse) [][]string {
 			late, kernelMode = fmt.Sprintf("%.1f ms", 1000*b.LatenessSeconds), fmt.Sprintf("%.3f s", b.KernelModeSeconds)
 		}
 		rows = append(rows, []string{
-			a.Mode, fmt.Sprintf("%.3f s", a.ExcessSeconds), fmt.Sprintf("%.3f s", a.CreditSeconds),
+			a.Mode, fmt.Sprintf("%.3f s", a.ExcessSeconds), alone, fmt.Sprintf("%.3f s", a.CreditSeconds),
 			bound, without, late, kernelMode, fmt.Sprint(a.Looks), fmt.Sprint(a.Strikes),
 		})
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,16 +10,18 @@ import (
 )
 
 // TestBoundGoal: one window above the bound is a miss, however few there are. A use within the bound is shown only by
-// enough samples and strikes.
+// enough samples and strikes. Beside the node guard nothing is judged.
 func TestBoundGoal(t *testing.T) {
 	abuse := func(excess float64, looks, strikes int) Abuse {
 		return Abuse{
-			Mode: "strikes", ExcessSeconds: excess, Looks: looks, Strikes: strikes,
+			Mode: "strikes", ExcessSeconds: excess, Looks: looks, Strikes: strikes, Threshold: 100,
 			Bound: &AbuseBound{LatenessSeconds: 0.01, KernelModeSeconds: 0.1, Seconds: 2.2, WithoutKernelMode: 2},
 		}
 	}
 	unknown := abuse(3, 600_000, 75)
 	unknown.Bound = nil
+	guarded, guardedAbove := abuse(1, 600_000, 75), abuse(3, 600_000, 75)
+	guarded.Threshold, guardedAbove.Threshold = DefaultThreshold, DefaultThreshold
 	for name, c := range map[string]struct {
 		abuse   Abuse
 		verdict Verdict
@@ -32,11 +35,17 @@ func TestBoundGoal(t *testing.T) {
 		"too few samples":         {abuse(1, 99_999, 75), Open, "2.000 s, holds"},
 		"too few strikes":         {abuse(1, 600_000, 49), Open, "2.000 s, holds"},
 		"the agent did not say S": {unknown, Open, NotAvailable},
+		"beside the guard":        {guarded, Open, "2.000 s, holds"},
+		"beside the guard, above": {guardedAbove, Open, "2.000 s, exceeded"},
 	} {
-		if got := boundGoal(c.abuse); got.Verdict != c.verdict {
+		got := boundGoal(c.abuse)
+		if got.Verdict != c.verdict {
 			t.Errorf("%s: %+v", name, got)
 		}
-		if got := boundRows([]Abuse{c.abuse})[0]; got[4] != c.without || len(got) != len(boundHeader()) {
+		if why := "--share-pool-threshold 100 wanted"; strings.Contains(got.Measured, why) != (c.abuse.Threshold != 100) {
+			t.Errorf("%s: %q, want %q beside the guard only", name, got.Measured, why)
+		}
+		if got := boundRows([]Abuse{c.abuse})[0]; got[5] != c.without || len(got) != len(boundHeader()) {
 			t.Errorf("%s: %q, want %q without X", name, got, c.without)
 		}
 	}

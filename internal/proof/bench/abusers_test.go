@@ -1,7 +1,15 @@
 package bench
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,5 +103,74 @@ func TestUseOverWindows(t *testing.T) {
 		if w.most != c.want || w.looks != len(c.samples) {
 			t.Errorf("%s: %v in %d samples, want %v", name, w.most, w.looks, c.want)
 		}
+	}
+}
+
+// TestAbuserWithoutResult: an abuser that got too little CPU time loses the results of no other abuser, before or after
+// it. Any other error ends the run.
+func TestAbuserWithoutResult(t *testing.T) {
+	broken := errors.New("no such group")
+	for name, c := range map[string]struct {
+		failed error
+		want   []string
+	}{
+		"all run":    {nil, []string{"always", "onoff", "strikes"}},
+		"not spent":  {fmt.Errorf("after 3m: %w", ErrNotSpent), []string{"always", "strikes"}},
+		"not raised": {ErrNotRaised, []string{"always", "strikes"}},
+		"broken":     {broken, nil},
+		"both":       {errors.Join(ErrNotSpent, context.Canceled), nil},
+	} {
+		o := AbuseOptions{Measure: time.Second, Abusers: []string{"strikes", "always", "onoff"}}
+		results, err := o.each(func(a abuser) (Abuse, error) {
+			if a.name == "onoff" && c.failed != nil {
+				return Abuse{Mode: "broken"}, c.failed
+			}
+			return Abuse{Mode: a.name}, nil
+		})
+		if !errors.Is(err, c.failed) || err != nil && !strings.HasPrefix(err.Error(), "abuser onoff: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got []string
+		for _, a := range results {
+			got = append(got, a.Mode)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if missing := o.missing(results); len(missing)+len(got) != 3 {
+			t.Errorf("%s: %q are missing beside %q", name, missing, got)
+		}
+	}
+}
+
+// TestReportWithoutAnAbuser: the report has the arms and the other abusers, and says which abuser is missing.
+func TestReportWithoutAnAbuser(t *testing.T) {
+	o := crowded(t, 0)
+	o.Abuse = AbuseOptions{Measure: time.Second, Abusers: []string{"always", "strikes"}}
+	failed := ErrNotSpent
+	o.abuse = func(context.Context, Place, AbuseOptions, func(string)) ([]Abuse, error) {
+		return []Abuse{{Mode: "strikes", Alone: &AbuseAlone{OverLimit: 1.25, ExcessSeconds: 0.375}}}, failed
+	}
+	r, err := RunBurst(t.Context(), o)
+	if !errors.Is(err, ErrNotSpent) || r == nil || len(r.Abusers) != 1 || len(r.Arms) != len(o.Arms) {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	var out bytes.Buffer
+	if err := WriteTable(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"note: these abusers have no result, see the error: always", "1.2500", "0.375 s"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("want %q in\n%s", want, out.String())
+		}
+	}
+	var written Report
+	text, err := os.ReadFile(filepath.Join(o.Out, "summary.json"))
+	if err != nil || json.Unmarshal(text, &written) != nil || len(written.Abusers) != 1 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	failed = errors.New("no such group")
+	if r, err := RunBurst(t.Context(), o); r != nil || !errors.Is(err, failed) {
+		t.Errorf("%+v: %v", r, err)
 	}
 }

@@ -225,6 +225,9 @@ func TestAbuse(t *testing.T) {
 	if a := r.Abusers[0]; a.Mode != "strikes" || a.Strikes == 0 || a.Looks == 0 || a.ExcessSeconds <= 0 {
 		t.Errorf("%+v", a)
 	}
+	if alone := r.Abusers[0].Alone; alone == nil || alone.Looks == 0 || alone.MeanCPUs <= 0 || r.Abusers[0].Threshold != 100 {
+		t.Errorf("limit alone %+v, threshold %d", alone, r.Abusers[0].Threshold)
+	}
 	throttlesAtOnce, err := kernel.Before(where.Host.Root(), 6, 18)
 	if err != nil {
 		t.Fatal(err)

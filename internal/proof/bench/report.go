@@ -113,11 +113,25 @@ type Abuse struct {
 	ExcessSeconds float64 `json:"excessCPUSeconds"`
 	CreditSeconds float64 `json:"creditCPUSeconds"`
 	Looks         int     `json:"looks"`
+	// Alone is the same abuser under the limit without Berth; null for an abuser that burns only while its quota is raised.
+	Alone *AbuseAlone `json:"limitAlone"`
+	// Threshold is the agent's sharePoolThresholdPercent. Below 100, the node guard lets the quota fall too.
+	Threshold int `json:"sharePoolThresholdPercent"`
 	// Strikes counts how often the quota fell to the limit.
 	Strikes int         `json:"strikes"`
 	Bound   *AbuseBound `json:"bound"`
 	// Writes counts the writes of the whole scenario.
 	Writes int `json:"writes"`
+}
+
+// AbuseAlone is an abuser under its limit alone: what the kernel's throttling lets through by itself. Its fields are
+// those of Abuse.
+type AbuseAlone struct {
+	Seconds       float64 `json:"seconds"`
+	MeanCPUs      float64 `json:"meanCPUs"`
+	OverLimit     float64 `json:"meanOverLimit"`
+	ExcessSeconds float64 `json:"excessCPUSeconds"`
+	Looks         int     `json:"looks"`
 }
 
 // Verdict is the verdict on a goal.

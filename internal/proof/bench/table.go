@@ -24,7 +24,7 @@ func WriteTable(w io.Writer, r *Report) error {
 	printNeighbours(p, r)
 	if len(r.Abusers) > 0 {
 		p.Line("")
-		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "WRITES"}, abuserRows(r.Abusers))
+		p.Table([]string{"ABUSER", "LIMIT", "CREDIT LASTED", "MEASURED", "MEAN CPU", "MEAN/LIMIT", "LIMIT ALONE", "WRITES"}, abuserRows(r.Abusers))
 		p.Line("")
 		p.Table(boundHeader(), boundRows(r.Abusers))
 	}
@@ -139,9 +139,13 @@ func (r *Report) noiseLine() string {
 func abuserRows(abusers []Abuse) [][]string {
 	rows := make([][]string, 0, len(abusers))
 	for _, a := range abusers {
+		alone := NotAvailable
+		if a.Alone != nil {
+			alone = fmt.Sprintf("%.4f", a.Alone.OverLimit)
+		}
 		rows = append(rows, []string{
 			a.Mode, fmt.Sprintf("%.2f", a.LimitCPUs), fmt.Sprintf("%.1f s", a.SpentSeconds), fmt.Sprintf("%.0f s", a.Seconds),
-			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit), fmt.Sprint(a.Writes),
+			fmt.Sprintf("%.4f", a.MeanCPUs), fmt.Sprintf("%.4f", a.OverLimit), alone, fmt.Sprint(a.Writes),
 		})
 	}
 	return rows
