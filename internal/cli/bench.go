@@ -118,7 +118,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.Uint64Var(&o.Pattern.Seed, "seed", 1, "seed of the arrivals")
 	flags.DurationVar(&f.abuse, "abuser-duration", 0, "how long each abuser is measured (default 60s, quick 5s)")
 	flags.IntVar(&o.Neighbours, "neighbours", 0, "servers beside the measured one, each with a quarter of its limit and load, treated alike")
-	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run ("+bench.GoDefault+" runs only if named); each is compared with unlimited")
+	flags.StringSliceVar(&o.Arms, "arms", bench.ArmNames(), "the arms to run ("+strings.Join(bench.RequestedArmNames(), " and ")+" run only if named); each is compared with unlimited")
 	flags.BoolVar(&f.noAbusers, "no-abusers", false, "leave the abusers out")
 	flags.StringSliceVar(&f.abusers, "abusers", bench.AbuserNames(), "the abusers to run, of "+
 		strings.Join(bench.AllAbuserNames(), ", "))

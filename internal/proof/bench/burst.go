@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,9 @@ type Arm struct {
 	Peer PeerOptions
 }
 
+// sizedByGo reports whether Go's runtime chooses the GOMAXPROCS of an arm's server.
+func sizedByGo(arm string) bool { return slices.Contains(RequestedArmNames(), arm) }
+
 // Unlimited reports whether the arm's server has no limit.
 func (a Arm) Unlimited() bool { return a.Name == Unlimited || a.Name == Unlimited2 }
 
@@ -151,7 +155,7 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 		quota = unit.NoLimit
 	}
 	var args []string
-	if a.Name == GoDefault {
+	if sizedByGo(a.Name) {
 		args = []string{"--moves", "--cpus", "0"}
 	}
 	stage, err := OpenServer(ctx, a.Place, slug(a.Name), quota, args...)
@@ -181,7 +185,7 @@ func (a Arm) Run(ctx context.Context) (outcome Outcome, err error) {
 	}
 	outcome.Writes, err = moving.Writes()
 	outcome.WritesUnderLoad = outcome.Writes - before
-	if err == nil && a.Name == GoDefault {
+	if err == nil && sizedByGo(a.Name) {
 		outcome.Procs, err = load.ReadProcs(ctx, stage.Address)
 	}
 	return outcome, err
@@ -222,9 +226,7 @@ func (o BurstOptions) notes(r *Report) []string {
 	if len(o.Peer.Command) > 0 {
 		notes = append(notes, fmt.Sprintf("peer: %s, with %s to settle; its writes are not counted", strings.Join(o.Peer.Command, " "), o.Peer.Settle))
 	}
-	if g := arm(r, GoDefault).GoRuntime; g != nil {
-		notes = append(notes, fmt.Sprintf("%s: GOMAXPROCS %d at the end, %.1f changes an hour; %d threads", GoDefault, g.MaxProcs, g.ChangesPerHour, g.Threads))
-	}
+	notes = append(notes, goNotes(r)...)
 	if missing := o.Abuse.missing(r.Abusers); len(missing) > 0 {
 		notes = append(notes, "these abusers have no result, see the error: "+strings.Join(missing, ", "))
 	}
@@ -235,6 +237,18 @@ func (o BurstOptions) notes(r *Report) []string {
 		notes = append(notes, a.notes(a.Name)...)
 		for i, n := range a.Neighbours {
 			notes = append(notes, n.notes(fmt.Sprintf("neighbour %d of %s", i+1, a.Name))...)
+		}
+	}
+	return notes
+}
+
+// goNotes returns a note for each arm in which Go sized the server.
+func goNotes(r *Report) []string {
+	var notes []string
+	for _, a := range r.Arms {
+		if g := a.GoRuntime; g != nil {
+			notes = append(notes, fmt.Sprintf("%s: p99 %s ms; GOMAXPROCS %d at the end, %.1f changes an hour; %d threads",
+				a.Name, Millis(a.P99), g.MaxProcs, g.ChangesPerHour, g.Threads))
 		}
 	}
 	return notes

@@ -19,6 +19,8 @@ const (
 	// GoDefault is Berth with a server whose GOMAXPROCS follows the quota. It runs only on request: it matters on
 	// machines with more CPUs than the limit.
 	GoDefault = "go default"
+	// GoDefaultAlone is the server of GoDefault under the limit without Berth, the control of that arm.
+	GoDefaultAlone = "go default limit only"
 	// Peer is the arm of another agent, if any.
 	Peer = "peer"
 )
@@ -28,10 +30,13 @@ func ArmNames() []string {
 	return []string{Unlimited, QuotaOnly, KernelBurst, Koordinator, Berth, Unlimited2}
 }
 
+// RequestedArmNames lists the arms that run only on request.
+func RequestedArmNames() []string { return []string{GoDefault, GoDefaultAlone} }
+
 // AllArmNames lists ArmNames and the arms that run only on request.
 func AllArmNames() []string {
 	names := ArmNames()
-	return slices.Insert(names, len(names)-1, GoDefault)
+	return slices.Insert(names, len(names)-1, RequestedArmNames()...)
 }
 
 // arms returns the arms to run, in the order of the table.
@@ -56,27 +61,39 @@ const peerWindow = 40 * time.Second
 // compared returns the quantiles of the ratio lines.
 func compared() []float64 { return []float64{0.5, 0.99, 0.999} }
 
-// Compare returns all ratio lines. It compares every arm with the first arm, which is unlimited. It also compares Berth
-// with its peers among the arms: the Koordinator emulation, over everything and over the first 40 s, and another agent.
+// comparison is two arms of which the first is compared with the second.
+type comparison struct{ arm, reference string }
+
+// comparisons are the arms that are compared with each other, if both ran. GoDefault is compared with Berth, whose server
+// does not follow the quota, and with the same server whose quota does not move.
+func comparisons() []comparison {
+	return []comparison{{GoDefault, Berth}, {GoDefault, GoDefaultAlone}, {Berth, Peer}, {Berth, Koordinator}}
+}
+
+// Compare returns all ratio lines. It compares every arm with the first arm, which is unlimited, and then some with each
+// other. The Koordinator emulation is compared over everything and over the first 40 s.
 func Compare(repetitions []Repetition, arms []string) []RatioLine {
 	var lines []RatioLine
 	for _, arm := range arms[1:] {
-		for _, q := range compared() {
-			lines = append(lines, compare(repetitions, arm, Unlimited, q, 0))
+		lines = append(lines, compareAll(repetitions, arm, Unlimited, 0)...)
+	}
+	for _, c := range comparisons() {
+		if !slices.Contains(arms, c.arm) || !slices.Contains(arms, c.reference) {
+			continue
+		}
+		lines = append(lines, compareAll(repetitions, c.arm, c.reference, 0)...)
+		if c.reference == Koordinator {
+			lines = append(lines, compareAll(repetitions, c.arm, c.reference, peerWindow)...)
 		}
 	}
-	if slices.Contains(arms, Peer) && slices.Contains(arms, Berth) {
-		for _, q := range compared() {
-			lines = append(lines, compare(repetitions, Berth, Peer, q, 0))
-		}
-	}
-	if !slices.Contains(arms, Koordinator) {
-		return lines
-	}
-	for _, window := range []time.Duration{0, peerWindow} {
-		for _, q := range compared() {
-			lines = append(lines, compare(repetitions, Berth, Koordinator, q, window))
-		}
+	return lines
+}
+
+// compareAll returns a line for each quantile.
+func compareAll(repetitions []Repetition, arm, reference string, window time.Duration) []RatioLine {
+	var lines []RatioLine
+	for _, q := range compared() {
+		lines = append(lines, compare(repetitions, arm, reference, q, window))
 	}
 	return lines
 }

@@ -134,7 +134,10 @@ func TestArms(t *testing.T) {
 			if wrote := name == bench.Berth || name == bench.KernelBurst; wrote && got.Writes == 0 {
 				t.Error("no write is counted")
 			}
-			if goes := name == bench.GoDefault; goes != (got.Procs.Threads > 0) || goes != (got.Procs.Max > 0) {
+			if name == bench.GoDefaultAlone && got.Writes != 0 {
+				t.Errorf("%d writes without an agent", got.Writes)
+			}
+			if goes := slices.Contains(bench.RequestedArmNames(), name); goes != (got.Procs.Threads > 0) || goes != (got.Procs.Max > 0) {
 				t.Errorf("Go's runtime: %+v", got.Procs)
 			}
 		})

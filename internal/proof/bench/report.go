@@ -71,7 +71,7 @@ type ArmSummary struct {
 	// Writes counts all quota and burst writes of the arm, WritesUnderLoad the writes during the load.
 	Writes          int `json:"writes"`
 	WritesUnderLoad int `json:"writesUnderLoad"`
-	// GoRuntime is set for the arm in which Go sizes the server.
+	// GoRuntime is set for arms in which Go sizes the server.
 	GoRuntime *GoRuntime `json:"goRuntime,omitempty"`
 	// Neighbours has a summary of each server beside the measured one.
 	Neighbours []NeighbourSummary `json:"neighbours,omitempty"`
@@ -193,8 +193,8 @@ func Summarize(name string, repetitions []Repetition) ArmSummary {
 	}
 	if elapsed > 0 {
 		summary.MeanCPUs = cpu.Seconds() / elapsed.Seconds()
-		if name == GoDefault {
-			summary.GoRuntime = goRuntime(repetitions, elapsed)
+		if sizedByGo(name) {
+			summary.GoRuntime = goRuntime(name, repetitions, elapsed)
 		}
 	}
 	summary.Neighbours = summarizeNeighbours(name, repetitions)
@@ -214,11 +214,11 @@ func (s Served) notes(arm string) []string {
 	return []string{fmt.Sprintf("%d requests of %s failed; they count with the time they were waited for", s.Failed, arm)}
 }
 
-// goRuntime summarizes how Go sized the servers of its arm; elapsed is their time under load.
-func goRuntime(repetitions []Repetition, elapsed time.Duration) *GoRuntime {
+// goRuntime summarizes how Go sized the servers of an arm; elapsed is their time under load.
+func goRuntime(arm string, repetitions []Repetition, elapsed time.Duration) *GoRuntime {
 	g := &GoRuntime{}
 	for _, r := range repetitions {
-		p := r[GoDefault].Procs
+		p := r[arm].Procs
 		g.MaxProcs, g.Threads = max(g.MaxProcs, p.Max), max(g.Threads, p.Threads)
 		g.ChangesPerHour += float64(p.Changes) / elapsed.Hours()
 	}

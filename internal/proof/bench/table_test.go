@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -252,21 +253,74 @@ func TestOneBadRepetition(t *testing.T) {
 
 // TestGoRuntime: the summary has the maximum of threads and GOMAXPROCS, and all changes over the time of all loads.
 func TestGoRuntime(t *testing.T) {
-	repetition := func(p load.Procs) Repetition {
-		return Repetition{GoDefault: Outcome{Elapsed: time.Minute, Procs: p}}
+	for _, name := range []string{GoDefault, GoDefaultAlone} {
+		repetition := func(p load.Procs) Repetition {
+			return Repetition{name: Outcome{Elapsed: time.Minute, Procs: p}}
+		}
+		repetitions := []Repetition{repetition(load.Procs{Max: 6, Changes: 1, Threads: 9}), repetition(load.Procs{Max: 2, Changes: 3, Threads: 12})}
+		if diff := cmp.Diff(&GoRuntime{MaxProcs: 6, Threads: 12, ChangesPerHour: 120}, Summarize(name, repetitions).GoRuntime); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if g := Summarize(Berth, repetitions).GoRuntime; g != nil {
+			t.Errorf("an arm without: %+v", g)
+		}
+		if got := (BurstOptions{}).arms(); slices.Contains(got, name) {
+			t.Errorf("it runs without being asked for: %q", got)
+		}
+		if got := (BurstOptions{Arms: []string{Unlimited, name}}).arms(); !slices.Equal(got, []string{Unlimited, name}) {
+			t.Errorf("%q", got)
+		}
 	}
-	repetitions := []Repetition{repetition(load.Procs{Max: 6, Changes: 1, Threads: 9}), repetition(load.Procs{Max: 2, Changes: 3, Threads: 12})}
-	if diff := cmp.Diff(&GoRuntime{MaxProcs: 6, Threads: 12, ChangesPerHour: 120}, Summarize(GoDefault, repetitions).GoRuntime); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+}
+
+// TestGoDefaultAlone: the server that follows a moving quota is compared with Berth, and with the same server whose quota
+// does not move. A line needs both of its arms.
+func TestGoDefaultAlone(t *testing.T) {
+	const ms = time.Millisecond
+	o := savedOptions()
+	o.Limit, o.Duration, o.Arms = 0.5, 20*time.Second, []string{GoDefaultAlone, Unlimited, GoDefault, Berth}
+	o.Run = func(_ context.Context, a Arm) (Outcome, error) {
+		outcome := Outcome{Samples: samples(len(a.Arrivals), o.Duration, ms, 10*ms), Elapsed: time.Minute}
+		switch a.Name {
+		case GoDefault:
+			outcome.Samples = samples(len(a.Arrivals), o.Duration, ms, 12*ms)
+			outcome.Procs = load.Procs{Max: 6, Changes: 2, Threads: 9}
+		case GoDefaultAlone:
+			outcome.Samples = samples(len(a.Arrivals), o.Duration, ms, 48*ms)
+			outcome.Procs = load.Procs{Max: 2, Threads: 4}
+		}
+		return outcome, nil
 	}
-	if g := Summarize(Berth, repetitions).GoRuntime; g != nil {
-		t.Errorf("an arm without: %+v", g)
+	r, err := RunBurst(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := (BurstOptions{}).arms(); slices.Contains(got, GoDefault) {
-		t.Errorf("it runs without being asked for: %q", got)
+	var order []string
+	for _, a := range r.Arms {
+		order = append(order, a.Name)
 	}
-	if got := (BurstOptions{Arms: []string{Unlimited, GoDefault}}).arms(); !slices.Equal(got, []string{Unlimited, GoDefault}) {
-		t.Errorf("%q", got)
+	if want := []string{Unlimited, Berth, GoDefault, GoDefaultAlone}; !slices.Equal(order, want) {
+		t.Errorf("arms %q, want %q", order, want)
+	}
+	if len(r.Ratios) != 15 {
+		t.Errorf("%d ratios, want three quantiles of five comparisons", len(r.Ratios))
+	}
+	for reference, want := range map[string]float64{Berth: 1.2, GoDefaultAlone: 0.25} {
+		if line := find(r.Ratios, GoDefault, reference, "p99", "all"); line.Median == nil || line.Median.Estimate != want {
+			t.Errorf("to %s: %+v, want %v", reference, line, want)
+		}
+	}
+	for _, want := range []string{
+		"go default: p99 12.0 ms; GOMAXPROCS 6 at the end, 120.0 changes an hour; 9 threads",
+		"go default limit only: p99 48.0 ms; GOMAXPROCS 2 at the end, 0.0 changes an hour; 4 threads",
+	} {
+		if !slices.Contains(r.Notes, want) {
+			t.Errorf("want %q in %q", want, r.Notes)
+		}
+	}
+	o.Arms = []string{Unlimited, GoDefaultAlone, Berth}
+	if r, err = RunBurst(t.Context(), o); err != nil || len(r.Ratios) != 6 {
+		t.Errorf("%v, ratios %+v", err, r)
 	}
 }
 
