@@ -121,6 +121,7 @@ func compare(repetitions []Repetition, arm, reference string, q float64, window 
 	if median, ok := load.PairedMedian(pairs, q); ok {
 		line.Median = &median
 	}
+	line.Stretches = load.Stretches(pairs, q)
 	return line
 }
 

@@ -14,6 +14,9 @@ const (
 	goalWritesPerSec  = 0.05
 	leastRequestsP99  = 10_000
 	leastRequestsP999 = 100_000
+	// A verdict on a ratio needs so many repetitions, or so many stretches of the one repetition that was asked for.
+	leastRepetitions   = 3
+	leastLongStretches = 30
 )
 
 // judge compares a burst report with the figures to reach. It judges a ratio by the upper end of the interval of its
@@ -51,7 +54,7 @@ func VerdictOf(met bool) Verdict {
 }
 
 // ratioGoal judges by the interval of the paired median. If the interval contains the goal, and the two unlimited arms
-// differ by more than the goals allow, the machine is too noisy for a verdict.
+// differ at the same quantile by more than the goals allow, the machine is too noisy for a verdict.
 func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	if line.Median == nil {
 		return Goal{goal, "too few requests", Open}
@@ -64,19 +67,33 @@ func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	if n := arm(r, line.Arm).Requests; n < enough {
 		return Goal{goal, fmt.Sprintf("%s from %d requests, %d wanted", measured, n, enough), Open}
 	}
-	if line.Median.High > most && line.Median.Low <= most && r.noisy() {
+	if isLong := r.Repetitions == 1 && line.Stretches >= leastLongStretches; r.Repetitions < leastRepetitions && !isLong {
+		return Goal{goal, fmt.Sprintf("%s from %d repetitions and %d stretches; %d repetitions wanted, or one of %d stretches",
+			measured, r.Repetitions, line.Stretches, leastRepetitions, leastLongStretches), Open}
+	}
+	if line.Median.High > most && line.Median.Low <= most && r.noisyAt(line.Quantile) {
 		return Goal{goal, measured + "; the machine is too noisy", Open}
 	}
 	return Goal{goal, measured, VerdictOf(line.Median.High <= most)}
 }
 
 // floor returns the line of the two unlimited arms: smaller differences are noise. Its median is nil if unknown.
-func (r *Report) floor() RatioLine { return find(r.Ratios, Unlimited2, Unlimited, "p99", "all") }
+func (r *Report) floor() RatioLine { return r.floorAt("p99") }
+
+func (r *Report) floorAt(quantile string) RatioLine {
+	return find(r.Ratios, Unlimited2, Unlimited, quantile, "all")
+}
 
 // noisy reports whether the two unlimited arms differ by more than judged arms may.
-func (r *Report) noisy() bool {
-	m := r.floor().Median
-	return m != nil && (m.High > goalP99 || m.Low < 1/goalP99)
+func (r *Report) noisy() bool { return r.noisyAt("p99") }
+
+// noisyAt is noisy at a quantile: p99.9 has its own noise, and its own goal.
+func (r *Report) noisyAt(quantile string) bool {
+	m, most := r.floorAt(quantile).Median, goalP99
+	if quantile == "p99.9" {
+		most = goalP999
+	}
+	return m != nil && (m.High > most || m.Low < 1/most)
 }
 
 func quotaOnlyGoal(r *Report) Goal {

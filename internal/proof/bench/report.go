@@ -94,6 +94,8 @@ type RatioLine struct {
 	Ratio     *load.Ratio `json:"ratio"`
 	// Median is the median over stretches of paired arrivals, by which goals are judged; null with too few stretches.
 	Median *load.Ratio `json:"pairedMedian"`
+	// Stretches is their number.
+	Stretches int `json:"stretches"`
 	// PerRepetition are the plain ratios of each repetition that supports the quantile by itself.
 	PerRepetition []float64 `json:"perRepetition,omitempty"`
 }

@@ -48,7 +48,7 @@ func samples(n int, d, fast, slow time.Duration) []load.Sample {
 	return list
 }
 
-// synthetic returns a report of two repetitions with known figures.
+// synthetic returns a report of three repetitions with known figures.
 func synthetic(n int, d time.Duration) *Report {
 	const ms = time.Millisecond
 	repetition := Repetition{}
@@ -65,11 +65,11 @@ func synthetic(n int, d time.Duration) *Report {
 	berth := repetition[Berth]
 	berth.Writes, berth.WritesUnderLoad = 3, 1
 	repetition[Berth] = berth
-	repetitions := []Repetition{repetition, repetition}
+	repetitions := []Repetition{repetition, repetition, repetition}
 	r := &Report{
 		Machine:     Machine{Kernel: "6.12.0", CPUs: 2, Cgroups: "v2", Berth: "dev", Arch: "amd64"},
 		Setup:       Setup{LimitCPUs: 0.5, BatchesPerSec: 10, Batch: 17, WorkMicros: 1200, ArmSeconds: d.Seconds(), Seed: 1},
-		Repetitions: 2,
+		Repetitions: 3,
 		Ratios:      Compare(repetitions, ArmNames()),
 		Abusers: []Abuse{{
 			Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, ExcessSeconds: 10.12, CreditSeconds: 10, Looks: 70_000, Writes: 2, Strikes: 1,
@@ -165,6 +165,70 @@ func TestGoals(t *testing.T) {
 		"the same writes to nine groups": {
 			func(r *Report) { r.Setup.Neighbours = 8; r.Arms[4].WritesUnderLoad = 54 },
 			[]Verdict{Met, Open, Met, Met, Met, Met, Met},
+		},
+		"two repetitions": {
+			func(r *Report) { r.Repetitions = 2 },
+			[]Verdict{Open, Open, Met, Open, Met, Met, Met},
+		},
+		"one long repetition": {
+			func(r *Report) {
+				r.Repetitions = 1
+				for i := range r.Ratios {
+					r.Ratios[i].Stretches = 30
+				}
+			},
+			[]Verdict{Met, Open, Met, Met, Met, Met, Met},
+		},
+		"one repetition that is not long": {
+			func(r *Report) {
+				r.Repetitions = 1
+				for i := range r.Ratios {
+					r.Ratios[i].Stretches = 29
+				}
+			},
+			[]Verdict{Open, Open, Met, Open, Met, Met, Met},
+		},
+		"two long repetitions": {
+			func(r *Report) {
+				r.Repetitions = 2
+				for i := range r.Ratios {
+					r.Ratios[i].Stretches = 60
+				}
+			},
+			[]Verdict{Open, Open, Met, Open, Met, Met, Met},
+		},
+		"p99.9 has its own noise": {
+			func(r *Report) {
+				for i := range r.Arms {
+					r.Arms[i].Requests = 100_000
+				}
+				for i, line := range r.Ratios {
+					noise := &load.Ratio{Estimate: 1, Low: 0.8, High: 1.2}
+					switch {
+					case line.Quantile == "p99.9" || line.Arm == Berth && line.Reference == Unlimited:
+						r.Ratios[i].Median = noise
+					case line.Arm == Unlimited2:
+						r.Ratios[i].Median = &load.Ratio{Estimate: 1, Low: 0.99, High: 1.01}
+					}
+				}
+			},
+			[]Verdict{Missed, Open, Met, Met, Met, Met, Met},
+		},
+		"p99.9 is quiet where p99 is not": {
+			func(r *Report) {
+				for i := range r.Arms {
+					r.Arms[i].Requests = 100_000
+				}
+				for i, line := range r.Ratios {
+					switch {
+					case line.Arm == Unlimited2 && line.Quantile == "p99.9": // more than p99 may differ
+						r.Ratios[i].Median = &load.Ratio{Estimate: 1, Low: 0.9, High: 1.1}
+					case line.Arm == Unlimited2 || line.Arm == Berth && line.Reference == Unlimited:
+						r.Ratios[i].Median = &load.Ratio{Estimate: 1, Low: 0.8, High: 1.2}
+					}
+				}
+			},
+			[]Verdict{Open, Missed, Met, Met, Met, Met, Met},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,6 +48,15 @@ func PairedMedian(pairs []Pair, q float64) (ratio Ratio, ok bool) {
 	return ratio, true
 }
 
+// Stretches returns the number of stretches that PairedMedian compares.
+func Stretches(pairs []Pair, q float64) int {
+	n := 0
+	for _, p := range pairs {
+		n += len(stretches(p, q))
+	}
+	return n
+}
+
 // Median returns the median of values, which must not be empty.
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
