@@ -109,6 +109,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.Quick, "quick", false, "three minutes instead of an hour")
 	flags.StringVar(&o.Out, "out", "", "directory for the raw samples and summary.json")
 	flags.IntVar(&o.Repetitions, "reps", 0, "repetitions (default 10, quick 3)")
+	flags.BoolVar(&o.ByNoise, "reps-by-noise", false, "three repetitions, and as many more, up to 20, as the noise of the machine asks for")
 	flags.DurationVar(&o.Duration, "duration", 0, "load of one arm (default 60s, quick 6s)")
 	flags.Float64Var(&f.limit, "limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
 	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
@@ -131,7 +132,7 @@ func (f *benchBurstFlags) register(cmd *cobra.Command) {
 // checkGiven refuses an explicit 0, and arms that do not exist.
 func (f *benchBurstFlags) checkGiven(cmd *cobra.Command) error {
 	return errors.Join(checkRuns(cmd, f.options.Repetitions, f.options.Duration), checkArms(f.options.Arms, bench.AllArmNames(), bench.Unlimited),
-		checkNames("abusers", f.abusers, bench.AllAbuserNames()), f.checkNoAbusers(cmd), f.checkSaved(cmd))
+		checkNames("abusers", f.abusers, bench.AllAbuserNames()), f.checkNoAbusers(cmd), f.checkSaved(cmd), f.checkByNoise(cmd))
 }
 
 // checkNoAbusers refuses names of abusers with --no-abusers.
@@ -140,6 +141,18 @@ func (f *benchBurstFlags) checkNoAbusers(cmd *cobra.Command) error {
 		return nil
 	}
 	return refuseFlags(cmd, "not allowed with --no-abusers", "abusers")
+}
+
+// checkByNoise refuses --reps-by-noise with a number of repetitions, and without the arms that show the noise.
+func (f *benchBurstFlags) checkByNoise(cmd *cobra.Command) error {
+	if !f.options.ByNoise {
+		return nil
+	}
+	err := refuseFlags(cmd, "not allowed with --reps-by-noise", "reps", "cores-saved")
+	if !slices.Contains(f.options.Arms, bench.Unlimited2) {
+		err = errors.Join(err, usageError(fmt.Errorf("--reps-by-noise: the noise needs the arm %s", bench.Unlimited2)))
+	}
+	return err
 }
 
 // checkSaved refuses flags that have no effect with --cores-saved.

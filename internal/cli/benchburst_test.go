@@ -71,3 +71,27 @@ func TestMeasureWithError(t *testing.T) {
 		}
 	}
 }
+
+// TestRepetitionsByNoise: the noise needs its two arms, and replaces a number of repetitions.
+func TestRepetitionsByNoise(t *testing.T) {
+	for _, c := range []struct {
+		args    []string
+		refused bool
+	}{
+		{[]string{"--reps-by-noise"}, false},
+		{[]string{"--reps-by-noise", "--arms", "unlimited,berth,unlimited again"}, false},
+		{[]string{"--reps-by-noise", "--arms", "unlimited,berth"}, true},
+		{[]string{"--reps-by-noise", "--reps", "5"}, true},
+		{[]string{"--reps-by-noise", "--cores-saved"}, true},
+		{[]string{"--reps", "0"}, true},
+	} {
+		f, cmd := &benchBurstFlags{}, newLoadHold()
+		f.register(cmd)
+		if err := cmd.ParseFlags(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.checkGiven(cmd); (err != nil) != c.refused {
+			t.Errorf("%q: %v", c.args, err)
+		}
+	}
+}

@@ -28,6 +28,8 @@ type BurstOptions struct {
 	// Arms are the names of the arms, Unlimited among them; empty means ArmNames. The table has the order of
 	// AllArmNames.
 	Arms []string
+	// ByNoise replaces Repetitions by three, and as many more as the noise of these asks for. It needs Unlimited2.
+	ByNoise bool
 	// Run runs one arm of one repetition elsewhere than in a group of this program; nil means Arm.Run.
 	Run func(context.Context, Arm) (Outcome, error)
 	// abuse runs the abusers; nil means runAbuse.
@@ -86,8 +88,11 @@ func (o BurstOptions) setup() Setup {
 
 // repeat measures all repetitions.
 func (o BurstOptions) repeat(ctx context.Context, r *Report) ([]Repetition, error) {
+	if o.ByNoise {
+		o.Repetitions = noiseRepetitions
+	}
 	repetitions := make([]Repetition, 0, o.Repetitions)
-	for i := range o.Repetitions {
+	for i := 0; i < o.Repetitions; i++ {
 		repetition, err := o.measure(ctx, i)
 		if err != nil {
 			return nil, err
@@ -96,6 +101,13 @@ func (o BurstOptions) repeat(ctx context.Context, r *Report) ([]Repetition, erro
 			r.Noise = append(r.Noise, ratio)
 		}
 		repetitions = append(repetitions, repetition)
+		if !o.ByNoise || i+1 < o.Repetitions {
+			continue
+		}
+		measured := medianOf(repetitions, Unlimited2, Unlimited, 0.99)
+		if o.Repetitions = repetitionsByNoise(measured, i+1); o.Repetitions == i+1 {
+			r.Notes = append(r.Notes, byNoiseNote(measured, i+1))
+		}
 	}
 	return repetitions, nil
 }
