@@ -100,10 +100,10 @@ func boundGoal(a Abuse) Goal {
 	}
 	measured := fmt.Sprintf("%.3f of %.3f s", a.ExcessSeconds, a.Bound.Seconds)
 	switch {
-	case a.Threshold != guardOff:
-		return Goal{goal, fmt.Sprintf("%s; the node guard was on: --share-pool-threshold %d wanted", measured, guardOff), Open}
 	case a.ExcessSeconds > a.Bound.Seconds:
 		return Goal{goal, measured, Missed}
+	case a.Threshold != guardOff:
+		return Goal{goal, fmt.Sprintf("%s; the node guard was on: --share-pool-threshold %d wanted", measured, guardOff), Open}
 	case a.Strikes < leastStrikes:
 		return Goal{goal, fmt.Sprintf("%s; %d of %d strikes", measured, a.Strikes, leastStrikes), Open}
 	case a.Looks < leastLooks:
