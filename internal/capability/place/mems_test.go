@@ -277,6 +277,44 @@ func TestMemoryShrinksTwice(t *testing.T) {
 	}
 }
 
+// A resize of memory changes nothing for the pod itself. Pods after it find the memory that it has now.
+func TestMemoryOfResizedPod(t *testing.T) {
+	for _, test := range []struct {
+		before, after int64 // in GiB
+		putOff        bool  // CPUs were asked for at the same time, and there are none
+		mems          string
+	}{
+		{20, 20, false, "0"},
+		{20, 50, false, "0-1"},
+		{50, 20, false, "0"},
+		{20, 50, true, "0-1"},
+	} {
+		n := place.New(two().facts(t))
+		first := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
+		first.Containers[0].MemoryLimit = test.before * gi
+		n.Pods.Put(first)
+		start(t, n, "redis", "redis")
+		n.Events()
+		resized := placed(pod("redis", 2, app("redis", 2)), "redis", "1,9", "0")
+		resized.Containers[0].MemoryLimit = test.after * gi
+		if test.putOff {
+			resized.Containers[0].CPULimit = 100 * 1000
+		}
+		n.Pods.Put(resized)
+		second := placed(pod("nginx", 2, app("nginx", 2)), "nginx", "2,10", "0")
+		second.Containers[0].MemoryLimit = 20 * gi
+		n.Pods.Put(second)
+		if got := create(t, n, "nginx", "nginx").Own[0].Mems.String(); got != test.mems {
+			t.Errorf("from %d to %d GiB: mems %s, want %s", test.before, test.after, got, test.mems)
+		}
+		for _, d := range n.Desired() {
+			if d.Container == "redis" && (d.CPUs != set(t, "1,9") || d.Mems.String() != "0") {
+				t.Errorf("from %d to %d GiB: the resized pod has CPUs %s, mems %s", test.before, test.after, d.CPUs, d.Mems)
+			}
+		}
+	}
+}
+
 // Only the containers whose memory nodes changed, or have too little memory, say so.
 func TestMemoryOfOtherContainers(t *testing.T) {
 	for _, runs := range []bool{false, true} {

@@ -36,7 +36,7 @@ type asked struct {
 	keys workload.AskingKeys
 	// late names the keys that changed since then.
 	late string
-	// pin is what the pod asks for, with the limits in effect; next is the same with the limits of the last Put.
+	// pin is what the pod asks for, with the CPU limits in effect and the last memory; next has the limits of the last Put.
 	pin, next workload.Pinning
 	problems  v1alpha1.FieldErrors
 	// ask is made from pin on first use.
@@ -120,8 +120,7 @@ func (p *pod) put(spec workload.Pod) {
 	if p.known && p.spec.Provisional {
 		p.reread(spec)
 	}
-	first := !p.known
-	was := p.spec
+	first, was := !p.known, p.spec
 	p.spec, p.name, p.known, p.gone = spec, nameOf(&spec), true, false
 	if first {
 		p.asked.keys = workload.AskingKeysOf(&spec)
@@ -133,6 +132,9 @@ func (p *pod) put(spec workload.Pod) {
 		if p.asked.halfway = spec.Resizing || spec.Held(); p.asked.halfway {
 			p.asked.counted = workload.Pinning{}
 		}
+	} else if pin, differs := p.asked.pin.WithMemoryOf(&p.asked.next); differs {
+		p.asked.count(pin)
+		p.has.grant = p.has.grant.On(p.has.grant.Machine, pin)
 	}
 	if first || was.Ended != spec.Ended || was.Excluded != spec.Excluded {
 		p.pending = true

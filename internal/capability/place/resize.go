@@ -84,7 +84,8 @@ func (n *Node) tryAgain(p *pod) {
 	if p.asked.putOff == nil || p.has.grant == nil || n.obstacle(p, p.asked.putOff.found.infeasible) == p.asked.putOff.found {
 		return
 	}
-	p.asked.count(p.asked.putOff.pin)
+	pin, _ := p.asked.putOff.pin.WithMemoryOf(&p.asked.next)
+	p.asked.count(pin)
 	p.asked.resized, p.asked.putOff, p.pending = true, nil, true
 }
 

@@ -120,6 +120,33 @@ func (p Pinning) CPUs() int {
 	return n
 }
 
+// WithMemoryOf returns p with the memory and the huge pages of next, of the pod and of each container that both have. It
+// reports whether any of them differs. Where next asks for no CPUs, nothing changes. The slices of p are not changed.
+func (p Pinning) WithMemoryOf(next *Pinning) (Pinning, bool) {
+	if !next.Wanted {
+		return p, false
+	}
+	before := p.Besides
+	p.Besides.ScheduledMemory, p.Besides.ScheduledHuge = next.Besides.ScheduledMemory, next.Besides.ScheduledHuge
+	differs := p.PodMemory != next.PodMemory || p.Besides.ScheduledMemory != before.ScheduledMemory ||
+		p.Besides.ScheduledHuge != before.ScheduledHuge
+	p.PodMemory = next.PodMemory
+	all := slices.Concat(next.Pinned, next.Others)
+	for _, list := range []*[]PinnedContainer{&p.Pinned, &p.Others} {
+		*list = slices.Clone(*list)
+		for i, was := range *list {
+			at := slices.IndexFunc(all, func(c PinnedContainer) bool { return c.Name == was.Name })
+			if at < 0 {
+				continue
+			}
+			c := &(*list)[i]
+			c.Memory, c.MemoryRequest, c.Huge, c.HugeRequest = all[at].Memory, all[at].MemoryRequest, all[at].Huge, all[at].HugeRequest
+			differs = differs || *c != was
+		}
+	}
+	return p, differs
+}
+
 // MayPin reports whether PinningOf can return more than the zero value for a pod with these labels and annotations. It
 // is false for pods without any of the keys, and for classes without exclusive CPUs. It does not allocate, so it is
 // cheap for every pod of a node.
