@@ -189,25 +189,54 @@ func (c *Cluster) explainBound(x *Explanation, d *demand) {
 	if placed.Topology != n.hash {
 		x.Notes = append(x.Notes, fmt.Sprintf("placed for the topology %s; the node is %s now", placed.Topology, n.hash))
 	}
+	c.compareNow(x, d, n, &held)
+}
+
+// compareNow compares what a pod holds with what it would get if it came now, and says what is far from its CPUs.
+func (c *Cluster) compareNow(x *Explanation, d *demand, n *node, held *placement.Held) {
+	t := n.machine.Topology()
 	if !d.pinning.Wanted {
 		x.Notes = append(x.Notes, "it does not ask for CPUs any more, and keeps those it has until it ends")
-		x.Why = compare(n.machine.Topology(), held.CPUs(), held.CPUs())
+		x.Why = append(compare(t, held.CPUs(), held.CPUs()), heldMemory(t, d, x.Containers, nil)...)
 		return
 	}
 	if n.closed != nil {
 		x.Notes = append(x.Notes, "no other pod can be pinned there now: "+n.closed.detail)
 	}
 	without := c.without(n, d)
+	best, far := held.CPUs(), 0
 	now, no := placement.Decide(&c.scratch, without.state(), &without.occupancy, &d.ask)
-	if !no.OK() {
+	if no.OK() {
+		best, far = now.Answer.CPUs, now.Answer.Vector.FarDevices
+	} else {
 		x.Notes = append(x.Notes, "if it came now the node would refuse it: "+Detail(without.state(), &without.occupancy, no))
-		x.Why = compare(n.machine.Topology(), held.CPUs(), held.CPUs())
-		return
 	}
-	x.Why = append(compare(n.machine.Topology(), held.CPUs(), now.Answer.CPUs), Remote(n.machine.Topology(), held.CPUs())...)
-	if now.Answer.CPUs != held.CPUs() {
-		x.Better = now.Answer.CPUs.String()
+	if best != held.CPUs() {
+		x.Better = best.String()
 	}
+	x.Why = compare(t, held.CPUs(), best)
+	var would []Container
+	here, no := placement.Confirm(&c.scratch, without.state(), &without.occupancy, &d.ask, d.wants(x.Containers))
+	if no.OK() && here.Answer.CPUs == held.CPUs() {
+		if value := here.Answer.Vector.FarDevices; value > 0 {
+			x.Why = append(x.Why, against("farDevices", "kinds of devices that its NUMA nodes do not have in full beside other pods", value, far))
+		}
+		would = containersOf(here.Annotation(&d.ask, n.hash), t)
+	}
+	x.Why = append(x.Why, heldMemory(t, d, x.Containers, would)...)
+}
+
+// wants returns the CPUs of containers, one set for each Want of the pod.
+func (d *demand) wants(containers []Container) []cpuset.Set {
+	var each []cpuset.Set
+	for _, want := range d.pinning.Pinned[:len(d.ask.Request.Wants)] {
+		var cpus cpuset.Set
+		if c, found := containerOf(containers, want.Name); found {
+			cpus, _ = cpuset.Parse(c.CPUs) // valid: checked when read
+		}
+		each = append(each, cpus)
+	}
+	return each
 }
 
 func missingPlacement(annotation string, unknown int) string {
@@ -249,11 +278,16 @@ func compare(t *topology.Topology, has, best cpuset.Set) []Reason {
 		{"split", "cores held partly", func(s cpuset.Set) int { return len(t.Partly(s)) }},
 	} {
 		value, least := term.count(has), term.count(best)
-		text := fmt.Sprintf("%s: %d; a new placement would have %d", term.text, value, least)
-		if value == least {
-			text = fmt.Sprintf("%s: %d, as a new placement would have", term.text, value)
-		}
-		reasons = append(reasons, Reason{Term: term.name, Value: value, Best: least, Text: text})
+		reasons = append(reasons, against(term.name, term.text, value, least))
 	}
 	return reasons
+}
+
+// against is a Reason that compares a figure of a bound pod with that of a new placement.
+func against(term, what string, value, best int) Reason {
+	text := fmt.Sprintf("%s: %d; a new placement would have %d", what, value, best)
+	if value == best {
+		text = fmt.Sprintf("%s: %d, as a new placement would have", what, value)
+	}
+	return Reason{Term: term, Value: value, Best: best, Text: text}
 }

@@ -126,6 +126,75 @@ func TestExplainMovedPod(t *testing.T) {
 	}
 }
 
+// TestExplainFarOfBoundPod checks that the explanation of a bound pod names memory that is not that of its CPUs' NUMA
+// nodes, and devices that these nodes do not have.
+func TestExplainFarOfBoundPod(t *testing.T) {
+	const (
+		both     = "memory of NUMA nodes 0-1, not only of NUMA node 0"
+		other    = "memory of NUMA node 0, not of NUMA node 1"
+		again    = "; a new placement on its CPUs would bind it there"
+		devices  = "kinds of devices that its NUMA nodes do not have in full beside other pods: "
+		gpus     = "  devices: [{resource: example.com/gpu, perNUMANode: [4, 4]}]\n"
+		fourGPUs = "{cpu: 2, memory: 1Gi, example.com/gpu: 4}"
+	)
+	for _, test := range []struct {
+		name, machine, resources, cpus, mems string
+		beside                               string // the CPUs of a pod of node 0 with four GPUs
+		keyless                              bool
+		want                                 []string
+	}{
+		{"near", farMachine, "{cpu: 2, memory: 1Gi}", "0-1", "0", "", false, nil},
+		{"room by now", farMachine, "{cpu: 2, memory: 1Gi}", "0-1", "0-1", "", false, []string{both + again}},
+		{
+			"too much", farMachine, "{cpu: 2, memory: 9800Mi}", "0-1", "0-1", "", false,
+			[]string{both + "; now not known to fit NUMA node 0 beside what else is requested"},
+		},
+		{"no bound", farMachine, "{cpu: 2}", "0-1", "0-1", "", false, []string{"no memory limit or request: memory of all NUMA nodes"}},
+		{"no bound any more", farMachine, "{cpu: 2}", "4-5", "0", "", false, []string{other}},
+		{"moved", farMachine, "{cpu: 2, memory: 1Gi}", "4-5", "0", "", false, []string{other + again}},
+		{"does not ask any more", farMachine, "{cpu: 2, memory: 1Gi}", "4-5", "0", "", true, []string{other}},
+		{
+			"no memory there", farMachine, "{cpu: 2, memory: 1Gi}", "8-9", "0-1", "", false,
+			[]string{"NUMA node 2 has no memory: every access from CPUs there is remote"},
+		},
+		{"near its devices", hugeMachine + gpus, fourGPUs, "8-9", "1", "2-3", false, nil},
+		{"far from its devices", hugeMachine + gpus, fourGPUs, "0-1", "0", "2-3", false, []string{devices + "1; a new placement would have 0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := strings.ReplaceAll(test.machine, "metadata: {name: far}", "metadata: {name: huge}")
+			text += boundText("asks", test.resources, test.cpus, test.mems, !test.keyless)
+			if test.beside != "" {
+				text += boundText("beside", fourGPUs, test.beside, "0", true)
+			}
+			o, err := Read([]string{"-"}, strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, _ := New(o).Explain("default", "asks")
+			var got []string
+			for _, reason := range x.Why {
+				if reason.Term == "mems" || reason.Term == "remote" || reason.Term == "farDevices" {
+					got = append(got, reason.Text)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("notes %q (-want +got):\n%s", x.Notes, diff)
+			}
+		})
+	}
+}
+
+// boundText is the manifest of a pod of the node huge, with the CPUs and memory nodes that it holds.
+func boundText(name, limits, cpus, mems string, asks bool) string {
+	key := ""
+	if asks {
+		key = "cpuset-scheduler: 'true', "
+	}
+	placement := `{"v":1,"topology":"0000000000000000","containers":{"main":{"cpus":"` + cpus + `","mems":"` + mems + `","policy":"exclusive"}}}`
+	return "---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", annotations: {" + key + v1alpha1.AnnotationPlacement + ": '" + placement + "'}}, " +
+		"spec: {nodeName: huge, containers: [{name: main, resources: {limits: " + limits + "}}]}, status: {phase: Running}}\n"
+}
+
 // fakeAPI is an API server with three lists.
 type fakeAPI struct {
 	objects Objects

@@ -104,50 +104,91 @@ func Remote(t *topology.Topology, cpus cpuset.Set) []Reason {
 // memoryReasons returns why containers may use memory of more NUMA nodes than the nodes of their CPUs, and which of the
 // CPUs' nodes have no memory.
 func memoryReasons(t *topology.Topology, d *demand, containers []Container) []Reason {
-	var all cpuset.Set
-	texts := map[string][]string{} // reason -> names
-	var order []string
-	for _, c := range containers {
-		cpus, _ := cpuset.Parse(c.CPUs) // valid: made by Decision
-		all = all.Union(cpus)
-		text := widened(t, d, c, cpus)
-		if text == "" {
-			continue
+	return remoteMemory(t, containers, func(c Container, _, near cpuset.Set) Reason {
+		text := unlimited
+		if d.memoryOf(c.Name) > 0 {
+			text = "memory of all NUMA nodes: " + d.unfit(t, near)
 		}
-		if texts[text] == nil {
-			order = append(order, text)
-		}
-		texts[text] = append(texts[text], c.Name)
-	}
-	reasons := Remote(t, all)
-	for _, text := range order {
-		full := text
-		if names := texts[text]; len(names) < len(containers) {
-			full = strings.Join(names, ", ") + ": " + text
-		}
-		reasons = append(reasons, Reason{Term: "mems", Value: t.MemoryNodes().Size(), Best: 1, Text: full})
-	}
-	return reasons
+		return Reason{Term: "mems", Value: t.MemoryNodes().Size(), Best: 1, Text: text}
+	})
 }
 
-// widened returns why the memory of a container is not limited to its own NUMA nodes, "" if it is.
-func widened(t *topology.Topology, d *demand, c Container, cpus cpuset.Set) string {
-	mems, _ := cpuset.Parse(c.Mems) // valid: made by Decision
-	near := t.MemoryNear(cpus)
-	if near.IsEmpty() || mems == near {
-		return ""
+// heldMemory is memoryReasons for containers of a bound pod. would is what they would get now with the same CPUs, nil if
+// that is not known. It does not say why the pod got its memory nodes: that was decided beside other pods, and a pod that
+// was moved keeps its earlier nodes.
+func heldMemory(t *topology.Topology, d *demand, containers, would []Container) []Reason {
+	return remoteMemory(t, containers, func(c Container, mems, near cpuset.Set) Reason {
+		reason := Reason{Term: "mems", Value: mems.Size(), Best: near.Size()}
+		now, known := containerOf(would, c.Name)
+		if known && d.memoryOf(c.Name) == 0 && mems == t.MemoryNodes() {
+			reason.Text = unlimited
+			return reason
+		}
+		only := "not"
+		if near.IsSubsetOf(mems) {
+			only = "not only"
+		}
+		reason.Text = fmt.Sprintf("memory of %s, %s of %s", nodesText(mems), only, nodesText(near))
+		switch {
+		case !known || d.memoryOf(c.Name) == 0:
+		case now.Mems == near.String():
+			reason.Text += "; a new placement on its CPUs would bind it there"
+		default:
+			reason.Text += "; now " + d.unfit(t, near)
+		}
+		return reason
+	})
+}
+
+const unlimited = "no memory limit or request: memory of all NUMA nodes"
+
+// remoteMemory returns which NUMA nodes of the containers' CPUs have no memory. Then it returns the reasons that why gives
+// for containers with other memory than that of their own nodes, each once. why gets the NUMA nodes of a container's
+// memory, and those near its CPUs.
+func remoteMemory(t *topology.Topology, containers []Container, why func(c Container, mems, near cpuset.Set) Reason) []Reason {
+	var all cpuset.Set
+	names := map[string][]string{} // by the reason's text
+	var reasons []Reason
+	for _, c := range containers {
+		cpus, _ := cpuset.Parse(c.CPUs) // valid: made by Decision, or checked when read
+		mems, _ := cpuset.Parse(c.Mems)
+		all = all.Union(cpus)
+		near := t.MemoryNear(cpus)
+		if near.IsEmpty() || mems == near {
+			continue
+		}
+		reason := why(c, mems, near)
+		if names[reason.Text] == nil {
+			reasons = append(reasons, reason)
+		}
+		names[reason.Text] = append(names[reason.Text], c.Name)
 	}
-	if d.memoryOf(c.Name) == 0 {
-		return "no memory limit or request: memory of all NUMA nodes"
+	for i, reason := range reasons {
+		if of := names[reason.Text]; len(of) < len(containers) {
+			reasons[i].Text = strings.Join(of, ", ") + ": " + reason.Text
+		}
 	}
+	return append(Remote(t, all), reasons...)
+}
+
+// unfit returns why memory with a limit or request is not bound to the NUMA nodes near its CPUs.
+func (d *demand) unfit(t *topology.Topology, near cpuset.Set) string {
 	switch none := (workload.HugePages{}); {
 	case d.pinning.Besides.ScheduledHuge == none:
-		return fmt.Sprintf("memory of all NUMA nodes: not known to fit %s beside what else is requested", nodesText(near))
+		return fmt.Sprintf("not known to fit %s beside what else is requested", nodesText(near))
 	case !t.PoolsKnown():
-		return "memory of all NUMA nodes: not known which huge pages each has"
+		return "not known which huge pages each has"
 	default:
-		return fmt.Sprintf("memory of all NUMA nodes: with its huge pages not known to fit %s beside what else is requested", nodesText(near))
+		return fmt.Sprintf("with its huge pages not known to fit %s beside what else is requested", nodesText(near))
 	}
+}
+
+func containerOf(all []Container, name string) (Container, bool) {
+	i := slices.IndexFunc(all, func(c Container) bool { return c.Name == name })
+	if i < 0 {
+		return Container{}, false
+	}
+	return all[i], true
 }
 
 // memoryOf returns the bound of a container's memory, 0 for none.
