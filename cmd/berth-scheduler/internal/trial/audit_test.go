@@ -17,6 +17,8 @@ import (
 // answer to its pod. Except for parsing lists, amounts and placements, auditor shares no code with the code under test.
 type auditor struct {
 	nodes map[string]*audited
+	// sized is how many CPUs the containers of a pod have, by the pod's name, where a resize may make its limits differ.
+	sized map[string]map[string]int
 	// bindings is how often a container was found whose memory is bound.
 	bindings int
 }
@@ -28,15 +30,19 @@ type audited struct {
 	cores    []cpuset.Set
 	numa     []cpuset.Set
 	mems     cpuset.Set
-	capacity int64                 // thousandths
-	taken    map[string]cpuset.Set // by pod: the CPUs that no other pod may have
-	used     map[string]cpuset.Set // by pod: its own CPUs
-	empty    map[string]cpuset.Set // by pod: SMT siblings left empty
-	charged  int64
-	memory   memoryBooks
+	// allocatable and capacity are thousandths.
+	allocatable, capacity int64
+	sized                 map[string]map[string]int // of the auditor
+	taken                 map[string]cpuset.Set     // by pod: the CPUs that no other pod may have
+	used                  map[string]cpuset.Set     // by pod: its own CPUs
+	empty                 map[string]cpuset.Set     // by pod: SMT siblings left empty
+	charged               int64
+	memory                memoryBooks
 }
 
-func newAuditor() *auditor { return &auditor{nodes: map[string]*audited{}} }
+func newAuditor() *auditor {
+	return &auditor{nodes: map[string]*audited{}, sized: map[string]map[string]int{}}
+}
 
 func parsed(list v1alpha1.CPUList) cpuset.Set {
 	set, err := cpuset.Parse(string(list))
@@ -48,7 +54,7 @@ func parsed(list v1alpha1.CPUList) cpuset.Set {
 
 // add adds a node to the auditor; allocatable is its allocatable CPU in thousandths.
 func (a *auditor) add(name string, s v1alpha1.NodeTopologySpec, allocatable int64) {
-	n := &audited{hash: s.Hash}
+	n := &audited{hash: s.Hash, allocatable: allocatable, sized: a.sized}
 	n.pinnable = parsed(s.Online).Difference(parsed(s.ReservedCPUs)).Difference(parsed(s.IsolatedCPUs))
 	for _, c := range s.Cores {
 		n.cores = append(n.cores, parsed(c))
@@ -107,9 +113,17 @@ func (a *auditor) checkNode(name string, pods []*v1.Pod) error {
 
 // republished notes the memory that a node publishes from now on. The pods keep what was promised to them before.
 func (a *auditor) republished(name string, nodes []v1alpha1.NUMANode, pods []*v1.Pod) {
+	a.nodes[name].memory.measure(nodes)
+	a.nodes[name].memory.exempt = map[string]bool{}
+	a.exempt(name, pods)
+}
+
+// exempt notes the pods that nobody could compare with what their node has now.
+func (a *auditor) exempt(name string, pods []*v1.Pod) {
 	books := &a.nodes[name].memory
-	books.measure(nodes)
-	books.exempt = map[string]bool{}
+	if books.exempt == nil {
+		books.exempt = map[string]bool{}
+	}
 	for _, p := range pods {
 		books.exempt[p.Name] = true
 	}
@@ -146,6 +160,11 @@ func (n *audited) pool() error {
 
 func (n *audited) add(p *v1.Pod) error {
 	requested, wants := asked(p)
+	for name, cpus := range n.sized[p.Name] {
+		one := wants[name]
+		one.cpus = cpus
+		wants[name] = one
+	}
 	n.charged += requested
 	if p.Annotations[v1alpha1.AnnotationCPUSetScheduler] != "true" || len(wants) == 0 {
 		return nil

@@ -19,7 +19,7 @@ type memoryBooks struct {
 	ids []int
 	// promises are what the containers of the pods are bound to.
 	promises []promise
-	// exempt are the pods that were bound when the node published other memory.
+	// exempt are the pods that were bound when the node published other memory, or when a limit of memory rose there.
 	exempt map[string]bool
 }
 

@@ -37,14 +37,19 @@ type quickStorm struct {
 	flying  []*flyer
 	version int
 	full    map[string][]v1alpha1.NUMANode
+	// specs are the topologies of the nodes as they are published now.
+	specs map[string]v1alpha1.NodeTopologySpec
 	// touched is the node whose pods changed in the last event.
 	touched string
 	bound   int
 	// refused counts the reservations that Bind refused because it had no room for them.
 	refused int
-	// rivals counts the pods that the rival bound, and rivaled has the version of the latest of each node.
-	rivals  int
-	rivaled map[string]int
+	// rivals counts the pods that the rival bound, and resizes the resizes for which the agent chose CPUs.
+	rivals, resizes int
+	// foreign has, of each node, the version of the latest change of its pods that the scheduler did not make.
+	foreign map[string]int
+	// landing is the pod that is being bound.
+	landing *flyer
 }
 
 // entry is one pod: as it is stored, and as the scheduler saw it last.
@@ -52,6 +57,10 @@ type entry struct {
 	stored, shown *v1.Pod
 	// taken reports that the scheduler does not try the pod: it reserved CPUs for the pod, or has bound it.
 	taken bool
+	// resizing is the resize of the bound pod that is under way, or nil.
+	resizing *resizing
+	// resized reports that the pod's limits have changed: from then on its generation counts.
+	resized bool
 	// tries are the nodes on which it has a reservation, or a binding that may have gone through.
 	tries []string
 }
@@ -68,8 +77,9 @@ type flyer struct {
 // TestQuickStorm applies many more random events than TestStorm (BERTH_QUICK_EVENTS, 100,000; make verify-storm:
 // 1,000,000), one after the other, with the scheduler's real cache: AssumePod, Reserve, Bind, and ForgetPod if the
 // binding failed. Several pods are between Reserve and Bind at a time. Bindings are refused, lost, or carried out
-// without an answer; the scheduler sees pods late; nodes publish less memory and more again. A rival binds pods that the
-// plugin did not decide. After every event the auditor checks the node that changed. BERTH_SEED repeats the events.
+// without an answer; the scheduler sees pods late; nodes publish less memory and more again. Pods are resized in place,
+// before and after they are bound. A rival binds pods that the plugin did not decide. After every event the auditor checks
+// the node that changed. BERTH_SEED repeats the events.
 //
 // Bind has room for what Reserve found room for; crowded has the exceptions.
 func TestQuickStorm(t *testing.T) {
@@ -87,9 +97,9 @@ func TestQuickStorm(t *testing.T) {
 			t.Fatalf("after event %d of seed %d: node %s: %v", i, seed, q.touched, err)
 		}
 	}
-	t.Logf("events: %v; %d pods bound, %d by the rival, %d refused by Bind, bound memory audited %d times",
-		q.done, q.bound, q.rivals, q.refused, q.nodes.bindings)
-	if q.bound < events/20 || q.rivals < events/500 || q.nodes.bindings < events/10 {
+	t.Logf("events: %v; %d pods bound, %d by the rival, %d resized, %d refused by Bind, bound memory audited %d times",
+		q.done, q.bound, q.rivals, q.resizes, q.refused, q.nodes.bindings)
+	if q.bound < events/20 || q.rivals < events/500 || q.resizes < events/1000 || q.nodes.bindings < events/10 {
 		t.Fatal("too few pods were bound to prove anything")
 	}
 }
@@ -98,12 +108,13 @@ func newQuickStorm(t *testing.T, seed uint64) *quickStorm {
 	t.Helper()
 	q := &quickStorm{
 		storm: &storm{cluster: newCluster(t), rand: rand.New(rand.NewPCG(seed, 6)), done: map[string]int{}},
-		board: newBoard(), byName: map[string]*entry{}, full: map[string][]v1alpha1.NUMANode{}, rivaled: map[string]int{},
+		board: newBoard(), byName: map[string]*entry{}, full: map[string][]v1alpha1.NUMANode{}, specs: map[string]v1alpha1.NodeTopologySpec{}, foreign: map[string]int{},
 	}
 	for i, one := range tights() {
 		name := fmt.Sprintf("n%d", i)
 		q.addMachine(name, one)
-		q.full[name] = one.spec(t).NUMANodes
+		q.specs[name] = one.spec(t)
+		q.full[name] = q.specs[name].NUMANodes
 	}
 	noAnswer := apierrors.NewServiceUnavailable("nobody answers here")
 	cfg := configFrom(t, "testdata/without-leases.yaml")
@@ -131,6 +142,7 @@ func (q *quickStorm) event() {
 		{10, "terminate", q.terminate},
 		{2, "shrink", q.shrink},
 		{20, "rival", q.rival},
+		{60, "resize", q.resize},
 	})
 }
 
@@ -141,7 +153,7 @@ func (q *quickStorm) come() {
 		return
 	}
 	p := q.any()
-	p.UID = types.UID(p.Name)
+	p.UID, p.Generation = types.UID(p.Name), 1
 	q.add(p)
 }
 
@@ -158,12 +170,18 @@ const mostQuick = 40
 
 // store stores the next state of a pod.
 func (q *quickStorm) store(e *entry, p *v1.Pod) {
-	q.version++
-	p.ResourceVersion = strconv.Itoa(q.version)
+	p.ResourceVersion = strconv.Itoa(q.next())
 	e.stored = p
 	if p.Spec.NodeName != "" {
 		q.touched = p.Spec.NodeName
+		q.outgrown(q.touched)
 	}
+}
+
+// next returns the next version.
+func (q *quickStorm) next() int {
+	q.version++
+	return q.version
 }
 
 // show shows the scheduler the stored state of a pod, if it is new.
@@ -175,6 +193,15 @@ func (q *quickStorm) show(e *entry) {
 		q.Fatal(err)
 	}
 	e.shown = e.stored
+	if e.stored == nil {
+		return
+	}
+	if e.resizing != nil {
+		e.resizing.unseen = false
+	}
+	if e.resized {
+		q.foreign[e.stored.Spec.NodeName] = q.next()
+	}
 }
 
 // showOne shows the scheduler one pod whose state it has not seen.
@@ -225,6 +252,9 @@ func (q *quickStorm) complete() {
 func (q *quickStorm) terminate() {
 	q.one(func(e *entry) {
 		p, now := e.stored.DeepCopy(), metav1.Now()
+		if p.DeletionTimestamp == nil {
+			p.Generation++
+		}
 		p.DeletionTimestamp = &now
 		q.store(e, p)
 	})
@@ -240,6 +270,9 @@ func (q *quickStorm) shrink() {
 	}
 	q.b.republish(q.cluster, node, now)
 	q.nodes.republished(node, now, q.on(node))
+	spec := q.specs[node]
+	spec.NUMANodes = now
+	q.specs[node] = spec
 	q.touched = node
 }
 
@@ -285,6 +318,7 @@ func (q *quickStorm) land() {
 	f := q.flying[i]
 	q.flying = slices.Delete(q.flying, i, i+1)
 	node := f.assumed.Spec.NodeName
+	q.landing = f
 	status := q.b.f.RunBindPlugins(q.Context(), f.state, f.assumed, node)
 	if status.IsSuccess() {
 		q.b.f.RunPostBindPlugins(q.Context(), f.state, f.assumed, node)
@@ -311,11 +345,12 @@ func (q *quickStorm) land() {
 const textNoRoom = "node(s) had the CPUs or their memory given to another pod meanwhile"
 
 // crowded reports whether Bind may have no room for a reservation. The scheduler may have forgotten the pod, because it
-// saw the pod bound by an earlier try, or its end. The rival may have bound a pod since Reserve. Or another pod may have
-// reserved CPUs after it tried the same node with other CPUs: it counts with both, until it is seen bound.
+// saw the pod bound by an earlier try, or its end. Since Reserve, the rival may have bound a pod, or the scheduler may have
+// seen a change of a resized pod. Or another pod may have reserved CPUs after it tried the same node with other CPUs: it
+// counts with both, until it is seen bound.
 func (q *quickStorm) crowded(f *flyer) bool {
 	if f.shown == nil || f.shown.DeletionTimestamp != nil || f.shown.Spec.NodeName != "" ||
-		q.rivaled[f.assumed.Spec.NodeName] > f.since {
+		q.foreign[f.assumed.Spec.NodeName] > f.since {
 		return true
 	}
 	return slices.ContainsFunc(q.pods, func(e *entry) bool {
@@ -347,6 +382,10 @@ func (q *quickStorm) carryOut(b *v1.Binding) error {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
 	}
 	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}}
+	q.nodes.sized[p.Name] = sizes(q.landing.assumed)
+	if p.Generation > q.landing.assumed.Generation {
+		e.resizing = &resizing{before: q.landing.assumed, early: true, unseen: true}
+	}
 	q.store(e, p)
 	q.bound++
 	if q.rand.IntN(2) == 0 {

@@ -29,9 +29,10 @@ func (q *quickStorm) rival() {
 	for try := range int64(20) {
 		p := q.rivalPod(node, kind, (5-try/4)*gi)
 		if q.nodes.checkNode(node, append(q.on(node), p)) == nil {
+			q.nodes.sized[p.Name] = sizes(p)
 			q.add(p)
 			q.rivals++
-			q.rivaled[node] = q.version
+			q.foreign[node] = q.version
 			return
 		}
 	}
@@ -43,7 +44,7 @@ func (q *quickStorm) rivalPod(node string, kind v1.ResourceName, bytes int64) *v
 	numa := q.rand.IntN(len(n.numa))
 	cpus := slices.Collect(n.numa[numa].Intersect(n.pinnable).All())
 	p := pinned(fmt.Sprintf("rival%d", q.made), 1, 1)
-	p.UID, p.Spec.SchedulerName, p.Spec.NodeName = types.UID(p.Name), "rival", node
+	p.UID, p.Generation, p.Spec.SchedulerName, p.Spec.NodeName = types.UID(p.Name), 1, "rival", node
 	amount, r := *resource.NewQuantity(bytes, resource.BinarySI), p.Spec.Containers[0].Resources
 	r.Requests[kind], r.Limits[kind] = amount, amount
 	p.Annotations[v1alpha1.AnnotationPlacement] = v1alpha1.Placement{
