@@ -157,18 +157,22 @@ func newLoadPi() *cobra.Command {
 
 // newLoadCalls returns the command that bench runs before abusers in system calls.
 func newLoadCalls() *cobra.Command {
-	return &cobra.Command{
+	threads, runs := 2, 20
+	cmd := &cobra.Command{
 		Use:   "calls",
 		Short: "Print the longest CPU time of a long system call of each kind, in seconds, as JSON",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			times, err := load.TimeCalls()
+			times, err := load.TimeCalls(threads, runs)
 			if err != nil {
 				return fmt.Errorf("calls: %w", err)
 			}
 			return encode(cmd.OutOrStdout(), "json", times)
 		},
 	}
+	cmd.Flags().IntVar(&threads, "threads", threads, "threads that make each call at once")
+	cmd.Flags().IntVar(&runs, "runs", runs, "how often they make it")
+	return cmd
 }
 
 // untilInputEnds returns a context that ends with the command's context or with its standard input. The parent holds

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/berth-project/berth/internal/agent/window"
@@ -70,8 +71,8 @@ func latenessIn(said []byte) (late time.Duration, known bool) {
 	return time.Duration(*node.LatenessSeconds * float64(time.Second)), true
 }
 
-// callTimes measures long system calls, if an abuser makes some and the kernel lets throttled threads continue in them,
-// as Linux does from 6.18 on.
+// callTimes measures long system calls on as many threads as an abuser has, if an abuser makes some and the kernel lets
+// throttled threads continue in them, as Linux does from 6.18 on.
 func (o AbuseOptions) callTimes(ctx context.Context, place Place) (load.CallTimes, error) {
 	calls := func(a abuser) bool { return a.calls != load.NoCalls && slices.Contains(o.Abusers, a.name) }
 	if !slices.ContainsFunc(allAbusers(), calls) {
@@ -80,7 +81,7 @@ func (o AbuseOptions) callTimes(ctx context.Context, place Place) (load.CallTime
 	if stops, err := kernel.Before(place.Host.Root(), 6, 18); stops || err != nil {
 		return nil, err
 	}
-	printed, err := Command(ctx, "load", "calls")
+	printed, err := Command(ctx, "load", "calls", "--threads", strconv.Itoa(o.Threads))
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/internal/linux/kernel"
 )
@@ -54,22 +57,29 @@ func (t CallTimes) Longest(c Calls) time.Duration {
 	return time.Duration(longest * float64(time.Second))
 }
 
-// timedRuns is how often TimeCalls makes each call.
-const timedRuns = 5
-
-// TimeCalls measures the system calls of every kind, and changes nothing else. Without a limit no call waits for quota.
-func TimeCalls() (CallTimes, error) {
-	runtime.LockOSThread() // the clock is the thread's
-	defer runtime.UnlockOSThread()
-	c, err := openCalls(AllCalls)
-	if err != nil {
-		return nil, err
+// TimeCalls measures the system calls of every kind, each so many times on some threads at once, and changes nothing else:
+// threads in the same call wait for each other's memory and locks. Without a limit no call waits for quota.
+func TimeCalls(threads, runs int) (times CallTimes, err error) {
+	if threads < 1 || runs < 1 {
+		return nil, fmt.Errorf("threads %d, runs %d: allowed: above 0: %w", threads, runs, ErrBadLoad)
 	}
-	defer c.close()
-	times := CallTimes{}
-	for range timedRuns {
+	all := make([]*calls, 0, threads)
+	defer func() {
+		for _, c := range all {
+			c.close()
+		}
+	}()
+	for range threads {
+		c, err := openCalls(AllCalls)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	times = CallTimes{}
+	for range runs {
 		for _, kind := range CallKinds() {
-			took, err := c.time(kind)
+			took, err := together(all, kind)
 			if err != nil {
 				return nil, err
 			}
@@ -77,6 +87,22 @@ func TimeCalls() (CallTimes, error) {
 		}
 	}
 	return times, nil
+}
+
+// together returns the CPU time of the longest system call of a kind, of which each thread makes one turn.
+func together(all []*calls, kind Calls) (time.Duration, error) {
+	took := make([]time.Duration, len(all))
+	var threads errgroup.Group
+	for i, c := range all {
+		threads.Go(func() (err error) {
+			runtime.LockOSThread() // the clock is the thread's
+			defer runtime.UnlockOSThread()
+			took[i], err = c.time(kind)
+			return err
+		})
+	}
+	err := threads.Wait()
+	return slices.Max(took), err
 }
 
 // time returns the CPU time of the longest system call of one turn. A call of FutexCalls is too short for the clock, so
