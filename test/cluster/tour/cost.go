@@ -44,6 +44,8 @@ type phase struct {
 	Steal  float64 `json:"stealShare"`
 	Others float64 `json:"othersShare"`
 	Load   string  `json:"load"`
+	// Threads are those of the agent after the phase, if asked for.
+	Threads []threadCost `json:"threads,omitempty"`
 }
 
 // costRound is one round: the agent at rest, then with raised groups.
@@ -58,8 +60,6 @@ type costReport struct {
 	Groups  int           `json:"groups"`
 	Rounds  []costRound   `json:"rounds"`
 	Goals   []bench.Goal  `json:"goals"`
-	// Threads are those of the agent with raised groups, if asked for.
-	Threads []threadCost `json:"threads,omitempty"`
 }
 
 // parseCost parses the flags of the benchmark.
@@ -71,7 +71,7 @@ func parseCost(args []string, out io.Writer) (*costBench, error) {
 	flags.IntVar(&b.pods, "pods", 50, "pods of four containers, which are five raised groups each")
 	flags.DurationVar(&b.rest, "rest", 2*time.Minute, "measured time of each phase")
 	flags.DurationVar(&b.settles, "settle", 3*time.Minute, "how long the raised groups exist before they are measured; a third of it before the rest")
-	flags.DurationVar(&b.trace, "trace", 0, "look at each thread of the agent for this long")
+	flags.DurationVar(&b.trace, "trace", 0, "after each phase, look at each thread of the agent for this long")
 	flags.StringVar(&b.out, "out", "", "directory for the report as JSON")
 	flags.StringVar(&b.version, "version", "dev", "what is measured, for the report")
 	if err := flags.Parse(args); err != nil {
@@ -136,10 +136,7 @@ func (b *costBench) round(ctx context.Context) (r costRound, err error) {
 	if err := load.Pause(ctx, b.settles); err != nil {
 		return r, err
 	}
-	if r.With, err = b.measured(ctx); err == nil && b.trace > 0 {
-		b.report.Threads, err = b.traced(ctx)
-	}
-	if err == nil {
+	if r.With, err = b.measured(ctx); err == nil {
 		_, err = b.raised(ctx) // a group whose quota fell meanwhile is no raised group
 	}
 	if err != nil {
@@ -172,7 +169,7 @@ func (r reading) since(before reading, n int) phase {
 	}
 }
 
-// measured measures one phase.
+// measured measures one phase, and then looks at the threads if asked for.
 func (b *costBench) measured(ctx context.Context) (phase, error) {
 	pids, err := b.agentProcesses(ctx)
 	if err != nil {
@@ -191,7 +188,13 @@ func (b *costBench) measured(ctx context.Context) (phase, error) {
 	}
 	p := after.since(before, runtime.NumCPU())
 	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return phase{}, err
+	}
 	p.Load, _, _ = strings.Cut(string(text), " ")
+	if b.trace > 0 {
+		p.Threads, err = b.traced(ctx, pids)
+	}
 	return p, err
 }
 

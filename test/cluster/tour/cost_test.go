@@ -66,6 +66,20 @@ func TestCostGoals(t *testing.T) {
 	}
 }
 
+// TestCostThreads checks that the report has the threads of both phases of the last round.
+func TestCostThreads(t *testing.T) {
+	traced := func(id int) phase { return phase{Threads: []threadCost{{ID: id, Millis: 0.25, Switches: 12}}} }
+	r := costReport{Groups: 250, Rounds: []costRound{{Rest: traced(1), With: traced(2)}, {Rest: traced(3), With: traced(4)}}}
+	want := [][]string{{"2", "0", "3", "0.250", "12.0"}, {"2", "250", "4", "0.250", "12.0"}}
+	if got := r.threads(); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var out bytes.Buffer
+	if err := r.print(&out); err != nil || strings.Count(out.String(), " 0.250") != 2 {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
 // TestCostBetweenReadings checks that the cluster's own CPU time is none of other programs.
 func TestCostBetweenReadings(t *testing.T) {
 	begin := time.Now()

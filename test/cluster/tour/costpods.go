@@ -210,12 +210,8 @@ type threadCost struct {
 	Switches float64 `json:"switchesPerSecond"`
 }
 
-// traced looks at each thread of the agent for a while; the thread with the most CPU time comes first.
-func (b *costBench) traced(ctx context.Context) ([]threadCost, error) {
-	pids, err := b.agentProcesses(ctx)
-	if err != nil {
-		return nil, err
-	}
+// traced looks at each thread of the agent's processes for a while; the thread with the most CPU time comes first.
+func (b *costBench) traced(ctx context.Context, pids []int) ([]threadCost, error) {
 	before, begin := threadsOf("/proc", pids), time.Now()
 	if err := load.Pause(ctx, b.trace); err != nil {
 		return nil, err

@@ -63,17 +63,28 @@ func (r *costReport) print(w io.Writer) error {
 		rows = append(rows, c.Rest.row(i+1, 0), c.With.row(i+1, r.Groups))
 	}
 	p.Table([]string{"ROUND", "RAISED GROUPS", "AGENT MS/S", "SWITCHES/S", "PEAK RSS MIB", "STEAL", "OTHERS", "LOAD"}, rows)
-	if len(r.Threads) > 0 {
-		rows = nil
-		for _, t := range r.Threads {
-			rows = append(rows, []string{strconv.Itoa(t.ID), fmt.Sprintf("%.3f", t.Millis), fmt.Sprintf("%.1f", t.Switches)})
-		}
+	if threads := r.threads(); len(threads) > 0 {
 		p.Line("")
-		p.Table([]string{"THREAD", "MS/S", "SWITCHES/S"}, rows)
+		p.Table([]string{"ROUND", "RAISED GROUPS", "THREAD", "MS/S", "SWITCHES/S"}, threads)
 	}
 	p.Line("")
 	p.Goals(r.Goals)
 	return p.Err()
+}
+
+// threads returns the lines of the last round's threads, at rest and with raised groups.
+func (r *costReport) threads() (rows [][]string) {
+	n := len(r.Rounds)
+	lines := func(groups int, p phase) {
+		for _, t := range p.Threads {
+			rows = append(rows, []string{
+				strconv.Itoa(n), strconv.Itoa(groups), strconv.Itoa(t.ID), fmt.Sprintf("%.3f", t.Millis), fmt.Sprintf("%.1f", t.Switches),
+			})
+		}
+	}
+	lines(0, r.Rounds[n-1].Rest)
+	lines(r.Groups, r.Rounds[n-1].With)
+	return rows
 }
 
 // row returns a line of the table.
