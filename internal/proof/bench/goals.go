@@ -67,14 +67,20 @@ func ratioGoal(r *Report, goal string, line RatioLine, most float64) Goal {
 	if n := arm(r, line.Arm).Requests; n < enough {
 		return Goal{goal, fmt.Sprintf("%s from %d requests, %d wanted", measured, n, enough), Open}
 	}
-	if isLong := r.Repetitions == 1 && line.Stretches >= leastLongStretches; r.Repetitions < leastRepetitions && !isLong {
-		return Goal{goal, fmt.Sprintf("%s from %d repetitions and %d stretches; %d repetitions wanted, or one of %d stretches",
-			measured, r.Repetitions, line.Stretches, leastRepetitions, leastLongStretches), Open}
+	if few, wanted := r.tooFew(line); few {
+		return Goal{goal, measured + wanted, Open}
 	}
 	if line.Median.High > most && line.Median.Low <= most && r.noisyAt(line.Quantile) {
 		return Goal{goal, measured + "; the machine is too noisy", Open}
 	}
 	return Goal{goal, measured, VerdictOf(line.Median.High <= most)}
+}
+
+// tooFew reports whether a line has too few repetitions for a verdict, and says how many are wanted.
+func (r *Report) tooFew(line RatioLine) (few bool, wanted string) {
+	isLong := r.Repetitions == 1 && line.Stretches >= leastLongStretches
+	return r.Repetitions < leastRepetitions && !isLong, fmt.Sprintf(" from %d repetitions and %d stretches; %d repetitions wanted, or one of %d stretches",
+		r.Repetitions, line.Stretches, leastRepetitions, leastLongStretches)
 }
 
 // floor returns the line of the two unlimited arms: smaller differences are noise. Its median is nil if unknown.

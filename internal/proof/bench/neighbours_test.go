@@ -115,6 +115,12 @@ func TestNeighboursGoals(t *testing.T) {
 			r.Ratios[i].Median = &load.Ratio{Estimate: 1, Low: 0.8, High: 1.2}
 		}
 	}
+	once := func(r *Report, stretches int) {
+		r.Repetitions = 1
+		for i := range r.NeighbourRatios {
+			r.NeighbourRatios[i].Stretches = stretches
+		}
+	}
 	for name, c := range map[string]struct {
 		change func(*Report)
 		want   []Verdict
@@ -133,6 +139,9 @@ func TestNeighboursGoals(t *testing.T) {
 		},
 		"one has too few requests": {func(r *Report) { r.Arms[2].Neighbours[2].Requests = 9_999 }, []Verdict{Met, Open}},
 		"one has no median":        {func(r *Report) { r.NeighbourRatios[2].Median = nil }, []Verdict{Met, Open}},
+		"two repetitions":          {func(r *Report) { r.Repetitions = 2 }, []Verdict{Met, Open}},
+		"one short repetition":     {func(r *Report) { once(r, 29) }, []Verdict{Met, Open}},
+		"one long repetition":      {func(r *Report) { once(r, 30) }, []Verdict{Met, Met}},
 		"one is throttled":         {func(r *Report) { r.Arms[2].Neighbours[0].Throttled = 7 }, []Verdict{Missed, Met}},
 		"hardly any throttling to save": {
 			func(r *Report) { r.Arms[1].Neighbours[0].Throttled, r.Arms[1].Neighbours[1].Throttled = 150, 149 },

@@ -74,7 +74,8 @@ func throttledOfAll(a ArmSummary) uint64 {
 	return sum
 }
 
-// neighboursGoal judges the neighbour with the largest upper end. It is open if any neighbour had too few requests.
+// neighboursGoal judges the neighbour with the largest upper end. It is open if any neighbour had too few requests,
+// and with too few repetitions.
 func neighboursGoal(r *Report) Goal {
 	const goal = "p99 of each neighbour with Berth <= 1.05 × quota only"
 	worst, missed := 0, false
@@ -89,6 +90,9 @@ func neighboursGoal(r *Report) Goal {
 	}
 	m := r.NeighbourRatios[worst].Median
 	measured := fmt.Sprintf("at most %.3f (95 %% %.3f..%.3f, neighbour %d)", m.Estimate, m.Low, m.High, worst+1)
+	if few, wanted := r.tooFew(r.NeighbourRatios[worst]); few {
+		return Goal{goal, measured + wanted, Open}
+	}
 	if m.High > goalP99 && !missed && r.noisy() {
 		return Goal{goal, measured + "; the machine is too noisy", Open}
 	}
