@@ -253,7 +253,7 @@ demo-cluster: cluster ## the manifests of ACK and Koordinator in that cluster: p
 	@$(call as_root,$(TOUR))
 
 .PHONY: bench-cluster
-bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --duration, --out DIR; PEER: the command of another agent)
+bench-cluster: cluster ## the load of `berth bench burst` with the server as a pod of that cluster (BENCHARGS: --reps, --reps-by-noise, --duration, --out DIR; PEER: the command of another agent)
 	@$(call as_root,$(TOUR) bench --version '$(VERSION)' $(if $(PEER),--peer-command '$(PEER)') $(BENCHARGS))
 
 .PHONY: bench-agent-cluster

@@ -50,6 +50,7 @@ func parseBench(args []string, out io.Writer) (*benchmark, error) {
 	limit := flags.Float64("limit", bench.DefaultLimit, "the server's CPU limit in CPUs")
 	flags.BoolVar(&o.Quick, "quick", false, "three repetitions of six seconds an arm; cannot judge every goal")
 	flags.IntVar(&o.Repetitions, "reps", 6, "repetitions")
+	flags.BoolVar(&o.ByNoise, "reps-by-noise", false, "three repetitions, and as many more, up to 20, as the noise of the machine asks for")
 	flags.DurationVar(&o.Duration, "duration", 27*time.Second, "load of one arm")
 	flags.Float64Var(&o.Pattern.Rate, "rate", bench.DefaultRate, "batches of requests per second")
 	flags.IntVar(&o.Pattern.Batch, "batch", podBatch, "requests of a batch, which arrive at once")
@@ -69,6 +70,11 @@ func parseBench(args []string, out io.Writer) (*benchmark, error) {
 	}
 	if o.Repetitions < 1 || o.Duration <= 0 || *limit <= 0 {
 		return nil, errors.New("bench: --reps, --duration and --limit: allowed: above 0")
+	}
+	counted := false
+	flags.Visit(func(f *flag.Flag) { counted = counted || f.Name == "reps" })
+	if counted && o.ByNoise {
+		return nil, errors.New("bench: --reps: not allowed with --reps-by-noise")
 	}
 	if len(b.peer.Command) == 0 && len(b.peer.labels)+len(b.peer.annotations) > 0 {
 		return nil, errors.New("bench: --peer-label and --peer-annotation: only allowed with --peer-command")

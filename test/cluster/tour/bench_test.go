@@ -14,7 +14,7 @@ import (
 
 // TestBenchFlags checks that invalid measurements are refused, and what --quick sets.
 func TestBenchFlags(t *testing.T) {
-	for _, args := range []string{"--reps=0", "--duration=-1s", "--limit=0", "--rate=0", "--no-such-flag", "word", "--peer-label=a=b", "--peer-command=x --peer-annotation=word"} {
+	for _, args := range []string{"--reps=0", "--duration=-1s", "--limit=0", "--rate=0", "--no-such-flag", "word", "--peer-label=a=b", "--peer-command=x --peer-annotation=word", "--reps-by-noise --reps=3"} {
 		if _, err := parseBench(strings.Fields(args), io.Discard); err == nil {
 			t.Errorf("%s is taken", args)
 		}
@@ -25,6 +25,16 @@ func TestBenchFlags(t *testing.T) {
 	}
 	if o := b.options; o.Repetitions != 3 || o.Duration != 6*time.Second || o.Out != "x" {
 		t.Errorf("--quick: %+v", o)
+	}
+}
+
+// TestBenchRepetitionsByNoise checks that the noise replaces the number of repetitions.
+func TestBenchRepetitionsByNoise(t *testing.T) {
+	for args, want := range map[string]bool{"--reps-by-noise": true, "--reps-by-noise --quick": true, "--reps=3": false} {
+		b, err := parseBench(strings.Fields(args), io.Discard)
+		if err != nil || b.options.ByNoise != want {
+			t.Errorf("%s: %v, %v", args, b, err)
+		}
 	}
 }
 
