@@ -26,8 +26,16 @@ func TestCostFlags(t *testing.T) {
 		}
 	}
 	b, err := parseCost(nil, io.Discard)
-	if err != nil || b.report.Groups != 250 {
-		t.Errorf("%d groups, %v, want 250", b.report.Groups, err)
+	if err != nil || b.report.Groups != 250 || b.reps != 3 {
+		t.Errorf("%d groups, %d rounds, %v, want 250 and 3", b.report.Groups, b.reps, err)
+	}
+	b, err = parseCost([]string{"--quick"}, io.Discard)
+	if err != nil || b.reps != 1 || b.rest != 20*time.Second {
+		t.Errorf("--quick: %d rounds of %s, %v", b.reps, b.rest, err)
+	}
+	b.report.Rounds = []costRound{{Rest: phase{AgentMillis: 0.1}, With: phase{AgentMillis: 0.2}}}
+	if g := b.report.judge(); g[0].Verdict != bench.Open || g[1].Verdict != bench.Open || g[2].Verdict != bench.Met {
+		t.Errorf("--quick: %+v", g)
 	}
 }
 
