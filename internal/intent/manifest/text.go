@@ -120,15 +120,24 @@ func hasContent(text []byte) bool {
 // JSON converts the document. Invalid YAML, a duplicate key and text after the end are v1alpha1.ErrInvalid; line
 // numbers in the error are those of the whole text.
 func (d Document) JSON() ([]byte, error) {
-	padded := append(bytes.Repeat([]byte("\n"), d.Line-1), d.text...)
-	data, err := yaml.YAMLToJSONStrict(padded)
+	data, err := convert(d.text)
 	if err == nil {
-		err = isAll(padded)
+		return data, nil
 	}
+	// Only an error needs the lines before the document: the parser would read them for each of many documents.
+	if _, atLine := convert(append(bytes.Repeat([]byte("\n"), d.Line-1), d.text...)); atLine != nil {
+		err = atLine
+	}
+	return nil, fmt.Errorf("%w: %w", v1alpha1.ErrInvalid, err)
+}
+
+// convert converts a text that is one document.
+func convert(text []byte) ([]byte, error) {
+	data, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", v1alpha1.ErrInvalid, err)
+		return nil, err //nolint:wrapcheck // JSON wraps it
 	}
-	return data, nil
+	return data, isAll(text)
 }
 
 // isAll checks that nothing follows the document. The conversion stops at the end of the document, and would silently
