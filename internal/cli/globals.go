@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,28 +163,63 @@ func (e inRecording) Error() string { return strings.ReplaceAll(e.error.Error(),
 // Unwrap returns the error of the directory.
 func (e inRecording) Unwrap() error { return e.error }
 
-// encode writes v as indented JSON or as YAML.
+// encode writes v as indented JSON or as YAML. JSON is not copied on its way to w: a large cluster has 100 MB of it.
 func encode(w io.Writer, format string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode output: %w", err)
-	}
-	if format == "yaml" {
-		if data, err = yaml.JSONToYAML(data); err != nil {
+	if format == "json" {
+		encoder := json.NewEncoder(literals{raw(w)})
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(v); err != nil {
 			return fmt.Errorf("encode output: %w", err)
 		}
+		return nil
 	}
-	if format == "json" {
-		data = append(literal(data), '\n')
+	data, err := json.Marshal(v)
+	if err == nil {
+		data, err = yaml.JSONToYAML(data)
+	}
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
 	}
 	return writeOutput(raw(w), string(data))
 }
 
-// literal returns JSON with literal <, > and &. encoding/json escapes them for web pages, even in parts that encode
-// themselves. An escaped backslash does not begin an escape.
-func literal(text []byte) []byte {
-	escapes := strings.NewReplacer(`\\`, `\\`, `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
-	return []byte(escapes.Replace(string(text)))
+// literals writes JSON with literal <, > and &. encoding/json escapes them for web pages, even in parts that encode
+// themselves. An escaped backslash does not begin an escape. Each Write has whole escapes.
+type literals struct{ to io.Writer }
+
+func (l literals) Write(text []byte) (int, error) {
+	out := bufio.NewWriter(l.to) // Flush returns its error
+	rest := text
+	for {
+		i := bytes.IndexByte(rest, '\\')
+		if i < 0 {
+			break
+		}
+		literal, n := unescape(rest[i:])
+		_, _ = out.Write(rest[:i])
+		_, _ = out.Write(literal)
+		rest = rest[i+n:]
+	}
+	_, _ = out.Write(rest)
+	if err := out.Flush(); err != nil {
+		return 0, fmt.Errorf("write output: %w", err)
+	}
+	return len(text), nil
+}
+
+// unescape returns what to write for the escape at the beginning of text, and the length of the escape.
+func unescape(text []byte) (literal []byte, n int) {
+	const escape = len(`\u003c`)
+	switch string(text[:min(escape, len(text))]) {
+	case `\u003c`:
+		return []byte("<"), escape
+	case `\u003e`:
+		return []byte(">"), escape
+	case `\u0026`:
+		return []byte("&"), escape
+	}
+	n = min(2, len(text))
+	return text[:n], n
 }
 
 // show writes a result: table formats it for people, else it is encoded.
