@@ -30,6 +30,9 @@ const (
 	costContainers = 4
 	// costLimit is the limit of a container in CPUs.
 	costLimit = 0.1
+	// raiseAllLimit is how long no further quota may be raised: the start of the pods takes all CPUs of a small machine, and
+	// the node guard remembers that for 90 s.
+	raiseAllLimit = 3 * time.Minute
 	// clusterGroup is the group of all processes of the cluster.
 	clusterGroup = local.Group
 )
@@ -73,7 +76,7 @@ func (b *costBench) crowd(ctx context.Context) (names []string, err error) {
 
 // allRaised waits until the quota of each container is above its limit.
 func (b *costBench) allRaised(ctx context.Context) error {
-	limited, progress, cancel := patience.WithLimit(ctx, forceLimit)
+	limited, progress, cancel := patience.WithLimit(ctx, raiseAllLimit)
 	defer cancel()
 	most := 0
 	return patience.Until(limited, time.Second, func() string {
