@@ -80,6 +80,12 @@ func Of(ctx context.Context, root *hostfs.Root, host *cgroup.Host, path string) 
 		found Found
 		err   error
 	}
+	late := Found{Answer: Unknown, Why: errLate.Error()}
+	select {
+	case <-ctx.Done():
+		return late, nil
+	default:
+	}
 	said := make(chan answer, 1)
 	go func() {
 		found, err := look(ctx, root, host, path)
@@ -89,7 +95,7 @@ func Of(ctx context.Context, root *hostfs.Root, host *cgroup.Host, path string) 
 	case a := <-said:
 		return a.found, a.err
 	case <-ctx.Done():
-		return Found{Answer: Unknown, Why: errLate.Error()}, nil
+		return late, nil
 	}
 }
 
