@@ -112,6 +112,7 @@ func TestPublisherWithoutMachine(t *testing.T) {
 		unread.SetCondition("Ready", false, "Topology", "no CPUs")
 		p.publish(nil, unread)
 		time.Sleep(2 * verifyEvery)
+		synctest.Wait()
 		p.expect("without a machine", 0, 0, 1)
 		live := p.live
 		if ready := live.Status.Conditions[0]; len(live.Status.Conditions) != 1 || ready.Status != "False" || live.Spec.Online != p.online || live.Status.FreeCPUs != p.free {
@@ -121,6 +122,7 @@ func TestPublisherWithoutMachine(t *testing.T) {
 		clear(p.server.objects)
 		p.server.mu.Unlock()
 		time.Sleep(2 * verifyEvery)
+		synctest.Wait()
 		p.expect("without a NodeTopology", 0, 0, 0)
 		p.loop(time.Second)
 		p.expect("with a machine", 1, 0, 1)
