@@ -25,13 +25,18 @@ func TestSweepForgetsAPodShownAfterItsEnd(t *testing.T) {
 		c.remove(pod)
 		c.plugin.core.take(nil, last, true)
 		s := &c.plugin.core.nodes.sums
-		if len(s.nodes) != 1 || len(s.ahead) != 1 {
-			t.Fatalf("%d nodes and %d pods ahead count, want 1 and 1", len(s.nodes), len(s.ahead))
+		counted := func() (nodes, ahead int) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.nodes), len(s.ahead)
+		}
+		if nodes, ahead := counted(); nodes != 1 || ahead != 1 {
+			t.Fatalf("%d nodes and %d pods ahead count, want 1 and 1", nodes, ahead)
 		}
 		time.Sleep((keepAbsent + 2) * sweepEvery)
 		c.settle()
-		if len(s.nodes) != 0 || len(s.ahead) != 0 {
-			t.Errorf("%d nodes and %d pods ahead count after the sweeps", len(s.nodes), len(s.ahead))
+		if nodes, ahead := counted(); nodes != 0 || ahead != 0 {
+			t.Errorf("%d nodes and %d pods ahead count after the sweeps", nodes, ahead)
 		}
 	})
 }
