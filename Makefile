@@ -217,7 +217,7 @@ verify-timing: check-go ## what judges by the clock; on a quiet machine
 
 .PHONY: verify-properties
 verify-properties: deps ## CHECKS cases of each property, fuzzing, long histories of the tuner, the race detector
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -short -race ./...
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GO) test -short -race -timeout 2h ./...
 	GO='$(GO)' tools/properties.sh '$(CHECKS)'
 	$(MAKE) fuzz FUZZTIME=20000x
 	BERTH_ALLOC_STATES=100000 $(GO) test -count=1 -timeout 8h ./internal/capability/place/alloc
