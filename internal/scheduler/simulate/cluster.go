@@ -103,9 +103,14 @@ type pinned struct {
 	has placement.Held
 }
 
-// demand is a pod and its requests.
+// demand is a pod and what it asks for.
 type demand struct {
-	pod      Pod
+	pod Pod
+	*request
+}
+
+// request is what a pod asks for. Replicas of a workload share it.
+type request struct {
 	milli    int64
 	requests workload.Besides
 	affinity nodeaffinity.RequiredNodeAffinity
@@ -120,8 +125,13 @@ type demand struct {
 func New(o Objects) *Cluster {
 	c := &Cluster{ignored: o.Ignored, agents: o.Agents, gaps: used(o.Pods, o.Nodes)}
 	c.addNodes(o)
-	for _, pod := range o.Pods {
-		d := newDemand(pod)
+	for i, pod := range o.Pods {
+		d := &demand{pod: pod}
+		if i > 0 && pod.Pod == o.Pods[i-1].Pod {
+			d.request = c.all[i-1].request
+		} else {
+			d.request = requestOf(pod.Pod)
+		}
 		c.all = append(c.all, d)
 		switch {
 		case pod.Spec.NodeName == "" || pod.Preset:
@@ -158,39 +168,38 @@ func priority(p *v1.Pod) int32 {
 	return *p.Spec.Priority
 }
 
-func newDemand(pod Pod) *demand {
-	d := &demand{pod: pod, affinity: nodeaffinity.GetRequiredNodeAffinity(pod.Pod)}
-	d.milli, d.requests = kubepod.ScheduledAll(pod.Pod)
-	said := d.pin()
+func requestOf(pod *v1.Pod) *request {
+	r := &request{affinity: nodeaffinity.GetRequiredNodeAffinity(pod)}
+	r.milli, r.requests = kubepod.ScheduledAll(pod)
+	said := r.pin(pod)
 	for _, slip := range workload.Slips(pod.Labels, pod.Annotations) {
 		if !slices.Contains(said, slip) {
-			d.warnings = append(d.warnings, slip.Error())
+			r.warnings = append(r.warnings, slip.Error())
 		}
 	}
-	return d
+	return r
 }
 
 // pin reads the pod's request for exclusive CPUs, and returns the problems of it.
-func (d *demand) pin() v1alpha1.FieldErrors {
-	pod := d.pod
-	if d.mayPin = kubepod.MayPin(pod.Pod); !d.mayPin && !kubepod.InVM(pod.Pod) {
+func (r *request) pin(pod *v1.Pod) v1alpha1.FieldErrors {
+	if r.mayPin = kubepod.MayPin(pod); !r.mayPin && !kubepod.InVM(pod) {
 		return nil
 	}
-	pinning, problems := workload.PinningOf(kubepod.Of(pod.Pod))
+	pinning, problems := workload.PinningOf(kubepod.Of(pod))
 	for _, problem := range problems {
-		d.warnings = append(d.warnings, "no exclusive CPUs: "+problem.Error())
+		r.warnings = append(r.warnings, "no exclusive CPUs: "+problem.Error())
 	}
-	if !d.mayPin {
+	if !r.mayPin {
 		if pinning.Wanted {
-			d.warnings = append(d.warnings, "no exclusive CPUs: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
+			r.warnings = append(r.warnings, "no exclusive CPUs: its runtime class "+*pod.Spec.RuntimeClassName+" starts a virtual machine")
 		}
 		return problems
 	}
 	if text := pinning.UnknownText(); text != "" {
-		d.warnings = append(d.warnings, text)
+		r.warnings = append(r.warnings, text)
 	}
-	if d.pinning = pinning; pinning.Wanted {
-		d.ask = placement.AskOf(pinning)
+	if r.pinning = pinning; pinning.Wanted {
+		r.ask = placement.AskOf(pinning)
 	}
 	return slices.Concat(problems, pinning.Unknown)
 }
@@ -374,4 +383,5 @@ func (c *Cluster) bind(d *demand) {
 	n.take(d, d.pod.Annotations[v1alpha1.AnnotationPlacement])
 }
 
-func (d *demand) name() string { return d.pod.Namespace + "/" + d.pod.Name }
+// name returns "namespace/name".
+func (d *demand) name() string { return d.pod.Namespace + "/" + d.pod.name() }

@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/berth-project/berth/api/v1alpha1"
 	"github.com/berth-project/berth/internal/intent/kubepod"
@@ -68,13 +67,11 @@ func (r *reader) replicas(meta *metav1.ObjectMeta, kind string, c copies) v1alph
 	namespace := cmp.Or(meta.Namespace, v1.NamespaceDefault)
 	all := (&v1.Pod{ObjectMeta: c.template.ObjectMeta, Spec: c.template.Spec}).DeepCopy()
 	kubepod.SetDefaults(all)
+	all.Namespace, all.Name = namespace, meta.Name
+	from := kind + " " + namespace + "/" + meta.Name
 	for i := range c.count {
-		pod := &v1.Pod{ObjectMeta: all.ObjectMeta, Spec: all.Spec} // they share read-only data
-		pod.Namespace = namespace
-		pod.Name = fmt.Sprintf("%s-%d", meta.Name, c.first+i)
-		pod.UID = types.UID(fmt.Sprintf("%s/%s/%s", kind, namespace, pod.Name))
 		r.objects.Pods = append(r.objects.Pods, Pod{
-			Pod: pod, From: kind + " " + namespace + "/" + meta.Name, Preset: pod.Spec.NodeName != "",
+			Pod: all, Replica: fmt.Sprintf("%s-%d", meta.Name, c.first+i), From: from, Preset: all.Spec.NodeName != "",
 		})
 	}
 	return nil

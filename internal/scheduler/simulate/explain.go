@@ -59,7 +59,7 @@ type Explanation struct {
 
 // Explain explains one pod; false if no pod has the name. It must be called before Run.
 func (c *Cluster) Explain(namespace, name string) (Explanation, bool) {
-	i := slices.IndexFunc(c.all, func(d *demand) bool { return d.pod.Namespace == namespace && d.pod.Name == name })
+	i := slices.IndexFunc(c.all, func(d *demand) bool { return d.pod.Namespace == namespace && d.pod.name() == name })
 	if i < 0 {
 		return Explanation{}, false
 	}
@@ -83,7 +83,7 @@ func (c *Cluster) PodNames(namespace string) []string {
 	var names []string
 	for _, d := range c.all {
 		if d.pod.Namespace == namespace {
-			names = append(names, d.pod.Name)
+			names = append(names, d.pod.name())
 		}
 	}
 	slices.Sort(names)

@@ -54,12 +54,17 @@ func (o *Objects) Complete() error {
 
 // Pod is one pod, from its own document or expanded from a workload.
 type Pod struct {
+	// Pod is shared by the replicas of a workload, and has the name of the workload then.
 	*v1.Pod
+	// Replica is the name of a replica, "web-0"; empty for a plain pod.
+	Replica string
 	// From names the workload, "Deployment shop/web"; empty for a plain pod.
 	From string
 	// Preset is true if the manifest names the node: the scheduler has not placed the pod, and will not be asked.
 	Preset bool
 }
+
+func (p *Pod) name() string { return cmp.Or(p.Replica, p.Name) }
 
 // Ignored counts documents of one kind.
 type Ignored struct {

@@ -148,7 +148,7 @@ spec: {containers: [{name: c}]}
 	}
 	var got []string
 	for _, p := range objects.Pods {
-		got = append(got, p.Namespace+"/"+p.Name+" of "+p.From)
+		got = append(got, p.Namespace+"/"+p.name()+" of "+p.From)
 	}
 	want := []string{
 		"shop/web-0 of Deployment shop/web",

@@ -85,10 +85,11 @@ func TestExplainRepack(t *testing.T) {
 	if x.Reason != fitsWithOne || x.Repack == nil || x.Repack.Node != "n1" || len(x.Repack.Moves) != 1 || x.Repack.Moves[0].Pod != "default/n1-a" {
 		t.Errorf("explained: %s", text(t, x))
 	}
-	c.all = append(c.all, newDemand(Pod{Pod: &v1.Pod{
+	gated := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "gated", Annotations: c.all[0].pod.Annotations},
 		Spec:       v1.PodSpec{SchedulingGates: []v1.PodSchedulingGate{{Name: "later"}}, Containers: c.all[0].pod.Spec.Containers},
-	}}))
+	}
+	c.all = append(c.all, &demand{pod: Pod{Pod: gated}, request: requestOf(gated)})
 	if x, _ = c.Explain("default", "gated"); x.Repack != nil || !strings.Contains(strings.Join(x.Notes, ""), lacksCPUs) {
 		t.Errorf("a pod that a gate holds back: %s", text(t, x))
 	}

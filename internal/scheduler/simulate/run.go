@@ -48,7 +48,7 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 		}
 		best, refused := c.choose(d)
 		if best.node == nil {
-			r.Pending, c.left = append(r.Pending, seen.once(pendingOf(d, refused))), append(c.left, d)
+			r.Pending, c.left = append(r.Pending, seen.report(d, refused)), append(c.left, d)
 			continue
 		}
 		placed := best.commit(d)
@@ -68,20 +68,29 @@ func (c *Cluster) Run(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-// alreadySeen is the last refused pod of each workload.
+// alreadySeen is the last pod of each workload that was reported with the nodes' reasons.
 type alreadySeen map[string]Pending
 
-// once omits the nodes' reasons if they were the same for an earlier pod of the workload: a hundred replicas times a
-// thousand nodes would add nothing.
-func (a alreadySeen) once(p Pending) Pending {
-	first, found := a[p.From]
-	same := func(x, y NodeReason) bool { return x.Node == y.Node && x.Detail == y.Detail }
-	if p.From == "" || !found || !slices.EqualFunc(p.Nodes, first.Nodes, same) {
-		a[p.From] = p
+// report returns the report of a pod that waits. It omits the nodes' reasons if they were the same for an earlier pod of
+// the workload: a hundred replicas times a thousand nodes would add nothing.
+func (a alreadySeen) report(d *demand, refused []NodeReason) Pending {
+	p, found := a[d.pod.From]
+	if d.pod.From == "" || !found || !sameReasons(p.Nodes, refused) {
+		p = pendingOf(d, refused)
+		a[d.pod.From] = p
 		return p
 	}
-	p.Nodes, p.SameAs = []NodeReason{}, first.Namespace+"/"+first.Pod
+	p.SameAs = p.Namespace + "/" + p.Pod
+	p.Pod, p.Nodes = d.pod.name(), []NodeReason{}
 	return p
+}
+
+// sameReasons compares the reasons of nodes. Replicas often share them.
+func sameReasons(a, b []NodeReason) bool {
+	if len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] {
+		return true
+	}
+	return slices.EqualFunc(a, b, func(x, y NodeReason) bool { return x.Node == y.Node && x.Detail == y.Detail })
 }
 
 // choose returns the node with the greatest score, or the node that the pod names.
@@ -197,7 +206,7 @@ func (n *node) take(d *demand, annotation string) {
 // scheduler does after a restart.
 func (c *choice) commit(d *demand) Placement {
 	p := Placement{
-		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Node: c.node.name, Equals: c.equals,
+		Namespace: d.pod.Namespace, Pod: d.pod.name(), From: d.pod.From, Node: c.node.name, Equals: c.equals,
 		Containers: []Container{}, Why: []Reason{}, Warnings: append([]string{}, d.warnings...),
 	}
 	if !d.pinning.Wanted {
@@ -230,7 +239,7 @@ func containersOf(p v1alpha1.Placement, t *topology.Topology) []Container {
 
 func pendingOf(d *demand, refused []NodeReason) Pending {
 	p := Pending{
-		Namespace: d.pod.Namespace, Pod: d.pod.Name, From: d.pod.From, Reason: Grouped(refused),
+		Namespace: d.pod.Namespace, Pod: d.pod.name(), From: d.pod.From, Reason: Grouped(refused),
 		Nodes: slices.Clip(refused), Warnings: append([]string{}, d.warnings...),
 	}
 	if refused == nil {

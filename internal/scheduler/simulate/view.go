@@ -60,7 +60,7 @@ func (n *node) view() view.Node {
 // viewOf returns the overview of a pending pod.
 func (c *Cluster) viewOf(d *demand) view.Pending {
 	v := view.Pending{
-		Namespace: d.pod.Namespace, Pod: d.pod.Name, Scheduler: cmp.Or(d.pod.Spec.SchedulerName, v1.DefaultSchedulerName),
+		Namespace: d.pod.Namespace, Pod: d.pod.name(), Scheduler: cmp.Or(d.pod.Spec.SchedulerName, v1.DefaultSchedulerName),
 		Since: d.pod.CreationTimestamp.Time, Condition: scheduledCondition(d.pod.Pod),
 	}
 	for _, want := range d.ask.Request.Wants {
