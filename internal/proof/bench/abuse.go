@@ -85,9 +85,16 @@ func (o AbuseOptions) missing(results []Abuse) []string {
 	})
 }
 
-// isIdle reports whether an abuser has no result because it got less CPU time than it needs.
+// isIdle reports whether abusers have no result because they got less CPU time than they need, and for no other reason.
 func isIdle(err error) bool {
-	return (errors.Is(err, ErrNotSpent) || errors.Is(err, ErrNotRaised)) && !errors.Is(err, context.Canceled)
+	switch e := err.(type) { //nolint:errorlint // it looks at each error of the tree
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(one error) bool { return !isIdle(one) })
+	case interface{ Unwrap() error }:
+		return isIdle(e.Unwrap())
+	default:
+		return errors.Is(err, ErrNotSpent) || errors.Is(err, ErrNotRaised)
+	}
 }
 
 // alone runs an abuser under its limit, without an agent: what the kernel's throttling lets through by itself. It
@@ -143,8 +150,13 @@ func (o AbuseOptions) run(ctx context.Context, place Place, a abuser, calls load
 	if facts, err = o.facts(stage); err != nil { // with the burst that the agent wrote
 		return Abuse{}, err
 	}
-	if late, known := lateness(ctx, agent.Agent); known {
+	if late, err := lateness(ctx, agent.Agent); err != nil {
+		result.Unbounded = err.Error()
+	} else {
 		result.Bound = o.boundOf(facts, burst.PeriodSeconds, late, calls.Longest(a.calls))
+	}
+	if !a.strikes { // its rests are too short for a full credit
+		result.Strikes = min(result.Strikes, 1)
 	}
 	result.Writes, err = agent.Writes()
 	return result, err
@@ -205,6 +217,7 @@ type windows struct {
 	limit       unit.CPUs
 	floor, most float64 // CPU-seconds of use beyond the limit since the first sample
 	looks       int
+	last, gap   time.Duration // when the last read began, and the longest time from there to the end of the next
 	quotas      quotas
 	cancel      context.CancelFunc
 	done        chan error
@@ -252,10 +265,12 @@ func (w *windows) watch(ctx context.Context) error {
 }
 
 // add adds a sample that was read between two times since the first. A window begins before the read of its first sample
-// and ends after that of its last: a watcher that was interrupted in a read finds no use that was not there.
+// and ends after that of its last: a watcher that was interrupted in a read finds no use that was not there. A window
+// that begins and ends between samples may have more use beyond the limit, at each end by the limit over the gap.
 func (w *windows) add(used unit.CPUSeconds, before, after time.Duration) {
 	w.most = max(w.most, float64(used-w.limit.Over(after))-w.floor)
 	w.floor = min(w.floor, float64(used-w.limit.Over(before)))
+	w.last, w.gap = before, max(w.gap, after-w.last)
 	w.looks++
 }
 
@@ -264,6 +279,7 @@ func (w *windows) stop(result *Abuse) error {
 	w.cancel()
 	err := <-w.done
 	result.ExcessSeconds, result.Looks, result.Strikes = w.most, w.looks, w.quotas.strikes(w.limit.Quota(Period))
+	result.UnseenSeconds = 2 * float64(w.limit.Over(w.gap))
 	return errors.Join(err, w.meter.Close())
 }
 

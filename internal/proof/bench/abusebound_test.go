@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -19,7 +20,9 @@ func TestBoundGoal(t *testing.T) {
 		}
 	}
 	unknown := abuse(3, 600_000, 75)
-	unknown.Bound = nil
+	unknown.Bound, unknown.Unbounded = nil, errNoLateness.Error()
+	between := abuse(2.1, 600_000, 75)
+	between.UnseenSeconds = 0.101
 	guarded, guardedAbove := abuse(1, 600_000, 75), abuse(3, 600_000, 75)
 	guarded.Threshold, guardedAbove.Threshold = DefaultThreshold, DefaultThreshold
 	for name, c := range map[string]struct {
@@ -34,6 +37,7 @@ func TestBoundGoal(t *testing.T) {
 		"below, even without X":   {abuse(2, 600_000, 75), Met, "2.000 s, holds"},
 		"too few samples":         {abuse(1, 99_999, 75), Open, "2.000 s, holds"},
 		"too few strikes":         {abuse(1, 600_000, 49), Open, "2.000 s, holds"},
+		"above between samples":   {between, Open, "2.000 s, exceeded"},
 		"the agent did not say S": {unknown, Open, NotAvailable},
 		"beside the guard":        {guarded, Open, "2.000 s, holds"},
 		"beside the guard, above": {guardedAbove, Missed, "2.000 s, exceeded"},
@@ -79,8 +83,8 @@ func TestLatenessIn(t *testing.T) {
 		`{"node":{"node":7}}`:                                  -1,
 		``:                                                     -1,
 	} {
-		if late, known := latenessIn([]byte(said)); known != (want >= 0) || known && late != want {
-			t.Errorf("%s: %s, %v", said, late, known)
+		if late, err := latenessIn([]byte(said)); (err == nil) != (want >= 0) || err == nil && late != want || err != nil && !errors.Is(err, errNoLateness) {
+			t.Errorf("%s: %s, %v", said, late, err)
 		}
 	}
 }

@@ -88,20 +88,21 @@ func TestUseOverWindows(t *testing.T) {
 	for name, c := range map[string]struct {
 		samples []sample
 		want    float64
+		gap     time.Duration
 	}{
-		"at the limit":                       {[]sample{{0.5, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0},
-		"from the beginning":                 {[]sample{{0.75, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0.25},
-		"after a rest":                       {[]sample{{0, 2000 * ms, 2000 * ms}, {1.5, 3000 * ms, 3000 * ms}}, 1},
-		"the most, not the last":             {[]sample{{1, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0.5},
-		"interrupted in the read at begin":   {[]sample{{0.5, 1000 * ms, 1500 * ms}, {1, 2000 * ms, 2000 * ms}}, 0},
-		"interrupted in the read at the end": {[]sample{{0, 1000 * ms, 1000 * ms}, {1, 1500 * ms, 2000 * ms}}, 0.5},
+		"at the limit":                       {[]sample{{0.5, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0, 1000 * ms},
+		"from the beginning":                 {[]sample{{0.75, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0.25, 1000 * ms},
+		"after a rest":                       {[]sample{{0, 2000 * ms, 2000 * ms}, {1.5, 3000 * ms, 3000 * ms}}, 1, 2000 * ms},
+		"the most, not the last":             {[]sample{{1, 1000 * ms, 1000 * ms}, {1, 2000 * ms, 2000 * ms}}, 0.5, 1000 * ms},
+		"interrupted in the read at begin":   {[]sample{{0.5, 1000 * ms, 1500 * ms}, {1, 2000 * ms, 2000 * ms}}, 0, 1500 * ms},
+		"interrupted in the read at the end": {[]sample{{0, 1000 * ms, 1000 * ms}, {1, 1500 * ms, 2000 * ms}}, 0.5, 1000 * ms},
 	} {
 		w := &windows{limit: 0.5}
 		for _, s := range c.samples {
 			w.add(s.used, s.before, s.after)
 		}
-		if w.most != c.want || w.looks != len(c.samples) {
-			t.Errorf("%s: %v in %d samples, want %v", name, w.most, w.looks, c.want)
+		if w.most != c.want || w.looks != len(c.samples) || w.gap != c.gap {
+			t.Errorf("%s: %v in %d samples, %s apart, want %v and %s", name, w.most, w.looks, w.gap, c.want, c.gap)
 		}
 	}
 }
@@ -118,7 +119,9 @@ func TestAbuserWithoutResult(t *testing.T) {
 		"not spent":  {fmt.Errorf("after 3m: %w", ErrNotSpent), []string{"always", "strikes"}},
 		"not raised": {ErrNotRaised, []string{"always", "strikes"}},
 		"broken":     {broken, nil},
-		"both":       {errors.Join(ErrNotSpent, context.Canceled), nil},
+		"ended":      {errors.Join(ErrNotSpent, context.Canceled), nil},
+		"both":       {fmt.Errorf("run: %w", errors.Join(ErrNotSpent, broken)), nil},
+		"two":        {errors.Join(ErrNotSpent, ErrNotRaised), []string{"always", "strikes"}},
 	} {
 		o := AbuseOptions{Measure: time.Second, Abusers: []string{"strikes", "always", "onoff"}}
 		results, err := o.each(func(a abuser) (Abuse, error) {

@@ -115,13 +115,18 @@ type Abuse struct {
 	ExcessSeconds float64 `json:"excessCPUSeconds"`
 	CreditSeconds float64 `json:"creditCPUSeconds"`
 	Looks         int     `json:"looks"`
+	// UnseenSeconds is by how much more a window between other moments may exceed the limit: the limit over the longest
+	// gap between two samples, at each end of the window.
+	UnseenSeconds float64 `json:"unseenCPUSeconds"`
 	// Alone is the same abuser under the limit without Berth; null for an abuser that burns only while its quota is raised.
 	Alone *AbuseAlone `json:"limitAlone"`
 	// Threshold is the agent's sharePoolThresholdPercent. Below 100, the node guard lets the quota fall too.
 	Threshold int `json:"sharePoolThresholdPercent"`
-	// Strikes counts how often the quota fell to the limit.
-	Strikes int         `json:"strikes"`
-	Bound   *AbuseBound `json:"bound"`
+	// Strikes counts how often the quota fell to the limit after a full credit was spent.
+	Strikes int `json:"strikes"`
+	// Bound is null where Unbounded says why it is not known.
+	Bound     *AbuseBound `json:"bound"`
+	Unbounded string      `json:"boundNotKnown,omitempty"`
 	// Writes counts the writes of the whole scenario.
 	Writes int `json:"writes"`
 }

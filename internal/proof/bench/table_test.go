@@ -72,7 +72,7 @@ func synthetic(n int, d time.Duration) *Report {
 		Repetitions: 3,
 		Ratios:      Compare(repetitions, ArmNames()),
 		Abusers: []Abuse{{
-			Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, ExcessSeconds: 10.12, CreditSeconds: 10, Looks: 70_000, Writes: 2, Strikes: 1,
+			Mode: "always", LimitCPUs: 0.5, SpentSeconds: 9.5, Seconds: 60, MeanCPUs: 0.502, OverLimit: 1.004, ExcessSeconds: 10.12, CreditSeconds: 10, Looks: 70_000, UnseenSeconds: 0.004, Writes: 2, Strikes: 1,
 			Threshold: 100, Alone: &AbuseAlone{Seconds: 60, MeanCPUs: 0.505, OverLimit: 1.01, ExcessSeconds: 0.12, Looks: 60_000},
 			Bound: &AbuseBound{LatenessSeconds: 0.002, KernelModeSeconds: 0.1, Seconds: 10.21, WithoutKernelMode: 10.01},
 		}},
