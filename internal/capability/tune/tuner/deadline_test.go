@@ -341,7 +341,7 @@ func TestDeadlineOfAStoppedApply(t *testing.T) {
 			h := newHost(t)
 			h.write("/proc/sys/kernel/random/boot_id", boot)
 			before := h.files()
-			r := trial{root: h.plain.Dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 2 * time.Second}
+			r := trial{root: h.plain.Dir, state: filepath.Join(t.TempDir(), "tune"), settings: some(), confirm: 10 * time.Second} // before that the test has to see the stop
 			t.Cleanup(func() { r.kept(t) })
 			const writing = 8
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestApplyChild$")
