@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,7 @@ type machine struct {
 	more     []capability.Capability // in addition to the agent's
 	mover    localize.Mover          // nil for the real mover
 	boottime func() time.Duration    // nil for the agent's clock
+	passes   atomic.Int64            // of the agent's loop
 	halt     chan struct{}
 	halted   chan struct{}
 }
@@ -226,6 +228,7 @@ func (m *machine) turn(c *controller, halt, halted chan struct{}) {
 			return
 		case <-timer.C:
 			timer.Reset(c.pass())
+			m.passes.Add(1)
 		}
 	}
 }

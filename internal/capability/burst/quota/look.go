@@ -79,7 +79,8 @@ func (q *Groups) Look(i int) {
 // group may have been throttled, and the quota every second, with the CPUs for a while after the shared CPUs changed.
 // It reads everything every rereadEvery, or when throttling or quota moved.
 func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) (all bool, err error) {
-	due := now >= m.rereadDue
+	soon := now + Shared // as checks that share a wake-up come
+	due := soon >= m.rereadDue
 	if !due && m.law.MayBeThrottled(used) {
 		before := m.throttling.Throttled
 		if err := m.readThrottling(); err != nil {
@@ -87,7 +88,7 @@ func (q *Groups) readBack(m *Group, now time.Duration, used unit.CPUTime) (all b
 		}
 		due = m.throttling.Throttled > before
 	}
-	if !due && now >= m.quotaDue {
+	if !due && soon >= m.quotaDue {
 		m.quotaDue = now + quotaEvery
 		if now-q.moved < rereadEvery { // systemd may take seconds to move a group to its new CPUs
 			m.takeCPUs(q.pool.Online)

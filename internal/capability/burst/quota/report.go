@@ -32,6 +32,7 @@ func (*Groups) Describe() capability.Info { return burst.Info() }
 // Decide implements capability.Decider. The Decision has no settings: each value of burst is one of Moves, written
 // at the moment when credit pays for it. Most moves come from Look.
 func (q *Groups) Decide(n *capability.Node) capability.Decision {
+	q.set.second = n.Now
 	if n.Config != nil {
 		q.pool.Configure(n.Config, n.Policies.SharePoolPercent)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/internal/capability/burst"
+	"github.com/berth-project/berth/internal/capability/burst/credit"
 	"github.com/berth-project/berth/internal/capability/burst/follower"
 	"github.com/berth-project/berth/internal/engine/driver/cgroupfile"
 	"github.com/berth-project/berth/internal/engine/journal"
@@ -18,7 +19,8 @@ type groupSet struct {
 	byEntry map[*roster.Entry]*Group
 	order   []*Group // by name
 	due     []*Group // of the last Due
-	byPath  map[string]*Group
+	gathering
+	byPath map[string]*Group
 	// pods are the groups of pods that follow their containers, by path.
 	pods  map[string]*follower.Pod
 	above *roster.Above
@@ -34,11 +36,32 @@ type groupSet struct {
 // does.
 const Shared = 10 * time.Millisecond
 
+// gathering is when quiet groups are checked together: with the agent's work of once a second, which wakes it anyway.
+type gathering struct {
+	// second is the last work of once a second, gathered the last one with which all quiet groups were checked.
+	second, gathered time.Duration
+}
+
+// until returns up to when quiet groups that are due later are checked now. News of a cluster make more work of once a
+// second, with which they are not checked.
+func (g *gathering) until(now time.Duration) time.Duration {
+	if now != g.second || now < g.gathered+credit.MaxLook-Shared {
+		return now + Shared
+	}
+	g.gathered = now
+	return now + credit.MaxLook
+}
+
 // findDue finds the groups to check now, and returns their number.
 func (s *groupSet) findDue(now time.Duration) int {
 	s.due = s.due[:0]
+	quiet := s.until(now)
 	for _, m := range s.order {
-		if m.state == burst.StateActive && m.due <= now+Shared {
+		until := now + Shared
+		if m.law.Decision.Next == credit.MaxLook {
+			until = quiet
+		}
+		if m.state == burst.StateActive && m.due <= until {
 			s.due = append(s.due, m)
 		}
 	}
